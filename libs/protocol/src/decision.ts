@@ -1,5 +1,6 @@
+import type { JSONSchema7 } from 'json-schema';
 import type { JsonObject, JsonValue } from './json.js';
-import type { ToolPresentation } from './tool-definition.js';
+import type { ToolEffect, ToolPresentation } from './tool-definition.js';
 
 /** The effect a call would have, described for the person who approves it. */
 export interface ToolPreview {
@@ -16,9 +17,8 @@ export interface PreviewChange {
   readonly after?: JsonValue;
 }
 
-/** A call that waits for a person's decision, as a client may see it. The call itself is held by the server. */
-export interface ApprovalRequest {
-  readonly approvalId: string;
+/** A call that waits for what a person or a client answers, as they may see it. The call itself is held by the server. */
+export interface WaitingCall {
   /** The id of the root run, which waits and is resumed. */
   readonly runId: string;
   /** The run ids from the root to the sub-run that makes the call. Absent where the root makes it. */
@@ -30,28 +30,74 @@ export interface ApprovalRequest {
   readonly tool: string;
   readonly declaredId: string;
   readonly instanceId?: string;
+  /** How the tool's declaration wants the call shown. Its `confirm` stands beside what is about this very call, never in its place. */
+  readonly presentation?: ToolPresentation;
+  /** The time after which it can no longer be answered: ISO 8601, UTC. */
+  readonly expiresAt: string;
+}
+
+/** A call that waits for a person's yes or no. */
+export interface ApprovalRequest extends WaitingCall {
+  readonly approvalId: string;
   /** The ui projection of the arguments. */
   readonly args: JsonObject;
   /** The reason why the policy requires an approval. */
   readonly reason: string;
   readonly preview?: ToolPreview;
-  /** How the tool's declaration wants the call shown. Its `confirm` stands beside `args` and `preview`, never in their place: only these are about this call. */
-  readonly presentation?: ToolPresentation;
-  /** The time after which the request can no longer be answered: ISO 8601, UTC. */
-  readonly expiresAt: string;
   /** `true` if the approver may change the arguments. */
   readonly mayEdit: boolean;
   /** `true` if the approval may cover further calls of this tool in this run. */
   readonly mayRemember: boolean;
 }
 
+/** A call that the client is to make, and whose result it gives back. */
+export interface ClientCallRequest extends WaitingCall {
+  readonly pendingId: string;
+  readonly effect: ToolEffect;
+  /** The ui projection of the arguments. */
+  readonly args: JsonObject;
+  /** The schema that the result must fit. @default any JSON */
+  readonly resultSchema?: JSONSchema7;
+}
+
+/** A question that a call asks a person, and that its run waits for. */
+export interface QuestionRequest extends WaitingCall {
+  readonly questionId: string;
+  readonly question: string;
+  /** The form of the answer: a text, a number, a choice, a date, a yes or no, or an object of such fields. */
+  readonly schema: JSONSchema7;
+  /** The author of the words of the question. */
+  readonly askedBy: 'tool' | 'model';
+  /** `true` if the run had read what may have been written by others when it asked: then the words may be theirs. */
+  readonly isTainted: boolean;
+}
+
+/** The only fields that a client may send for a question: the answer, or that there is none. */
+export type QuestionAnswer = { readonly questionId: string } & (
+  { readonly answer: JsonValue } | { readonly decision: 'deny' | 'withdraw'; readonly reason?: string }
+);
+
 /** The only fields that a client may send to answer an approval. Anything else about the call is ignored. */
 export interface ApprovalDecision {
   readonly approvalId: string;
-  readonly decision: 'approve' | 'deny';
+  /** `withdraw` takes the call itself back, which only the actor of the run may. */
+  readonly decision: 'approve' | 'deny' | 'withdraw';
   /** The reason as the model reads it. */
   readonly reason?: string;
 }
+
+/** The only fields that a client may send for a call that it was to make: its result, the reason why it made none, or that the actor withdraws it. */
+export type ClientCallAnswer = {
+  readonly toolCallId: string;
+  /** Tells two calls apart whose ids two sub-runs of the run use at once. */
+  readonly pendingId?: string;
+} & ({ readonly result: JsonValue } | { readonly error: string } | { readonly decision: 'withdraw'; readonly reason?: string });
+
+/** An answer to what a run has asked. */
+export type PendingReply = ApprovalDecision | ClientCallAnswer | QuestionAnswer;
+
+/** What became of something that a run had asked. */
+export type PendingDecision = 'approve' | 'deny' | 'answer' | 'withdraw';
 
 /**
  * The state of a directive. `pending`: it is performed once it is due. `performing`: a runner has claimed it. `unknown_outcome`: it was started, and a person has to

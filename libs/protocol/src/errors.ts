@@ -1,5 +1,6 @@
 import { recogniseCopies } from './copies.js';
 import type { LoopResult } from './loop-result.js';
+import type { ArgumentProblem } from './tool-definition.js';
 
 /** A problem of a declaration, and how to fix it. */
 export interface Finding {
@@ -195,6 +196,13 @@ export interface ToolErrorOptions {
   readonly retryable?: boolean;
   /** The milliseconds to wait before another attempt; at most 5,000 are waited. @default exponential back-off with jitter */
   readonly retryAfterMs?: number;
+  /**
+   * True where a tool that changes things cannot tell whether it did, such as one whose connection broke while it waited for the answer. Its call then ends as
+   * `unknown_outcome` and is never repeated by itself; of a tool that only reads it means nothing. @default false
+   */
+  readonly isOutcomeUnknown?: boolean;
+  /** The arguments that are wrong, which only the tool can tell. The model reads `invalid_args` with a pointer to each of them. At most ten are shown. @default none */
+  readonly problems?: readonly ArgumentProblem[];
   readonly cause?: unknown;
 }
 
@@ -208,12 +216,16 @@ export class ToolError extends Error {
   override readonly name = 'ToolError';
   readonly retryable: boolean;
   readonly retryAfterMs: number | undefined;
+  readonly problems: readonly ArgumentProblem[];
+  readonly isOutcomeUnknown: boolean;
 
   constructor(
     readonly safeMessage: string,
-    { retryAfterMs, retryable = retryAfterMs !== undefined, cause }: ToolErrorOptions = {},
+    { retryAfterMs, retryable = retryAfterMs !== undefined, problems = [], isOutcomeUnknown = false, cause }: ToolErrorOptions = {},
   ) {
     super(safeMessage, { cause });
+    this.isOutcomeUnknown = isOutcomeUnknown;
+    this.problems = problems;
     this.retryable = retryable;
     this.retryAfterMs = retryAfterMs;
   }

@@ -1,4 +1,13 @@
-import type { ApprovalDecision, ApprovalRequest, Decision, DirectiveEventType, DirectiveRequest } from './decision.js';
+import type {
+  ApprovalDecision,
+  ApprovalRequest,
+  ClientCallRequest,
+  Decision,
+  DirectiveEventType,
+  DirectiveRequest,
+  PendingDecision,
+  QuestionRequest,
+} from './decision.js';
 import type { JsonObject, JsonValue } from './json.js';
 import type { ModelErrorCode } from './errors.js';
 import type { ModelFinishReason, ModelResponseIdentity, ProviderToolStatus } from './language-model.js';
@@ -55,6 +64,11 @@ export type LoopEventBody =
   | { readonly type: 'step-start'; readonly step: number; readonly tools: number }
   | { readonly type: 'reasoning-delta'; readonly step: number; readonly text: string }
   | { readonly type: 'text-delta'; readonly step: number; readonly text: string }
+  /**
+   * The structured answer as far as the model has written it: all of it so far, of which properties and list items are only added and texts only grow, within one step. It
+   * is not checked yet, and not complete before `run-end` has the `output`; an answer that does not fit is asked for again, in another step.
+   */
+  | { readonly type: 'output-delta'; readonly step: number; readonly output: JsonObject }
   /** The progress of a tool that the provider runs itself. It is only shown: it is not a call of the run. */
   | {
       readonly type: 'provider-tool';
@@ -112,6 +126,19 @@ export type LoopEventBody =
     }
   | { readonly type: 'approval-request'; readonly step: number; readonly approval: ApprovalRequest }
   | { readonly type: 'approval-decision'; readonly step: number; readonly decision: ApprovalDecision; readonly decidedBy: string }
+  /** What the run asks beside approvals: a call that the client is to make, or a question to a person. Sent again where the run waits once more. */
+  | { readonly type: 'pending-request'; readonly step: number; readonly kind: 'client'; readonly request: ClientCallRequest }
+  | { readonly type: 'pending-request'; readonly step: number; readonly kind: 'question'; readonly request: QuestionRequest }
+  /** What became of such a request. What was answered is not in it: the result of the call tells as much of it as may be shown. */
+  | {
+      readonly type: 'pending-answer';
+      readonly step: number;
+      readonly kind: 'client' | 'question';
+      readonly pendingId: string;
+      readonly toolCallId: string;
+      readonly decision: PendingDecision;
+      readonly answeredBy: string;
+    }
   | { readonly type: 'directive-request'; readonly step: number; readonly directive: DirectiveRequest }
   /** A change in a directive that the run requested, sent while the run is active. */
   | { readonly type: 'directive-update'; readonly step: number; readonly event: DirectiveEventType; readonly directive: DirectiveRequest }

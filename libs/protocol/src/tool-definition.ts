@@ -79,7 +79,7 @@ export interface ToolPresentation {
 export interface ToolOrigin {
   readonly source: string;
   readonly trusted: boolean;
-  /** Set where the application's policy pins the description of a tool of an untrusted source. A source cannot set it itself. */
+  /** Set where the application pins the description of a tool of an untrusted source: in a policy, or for its source. What the tool says of it counts for nothing. */
   readonly pinned?: true;
 }
 

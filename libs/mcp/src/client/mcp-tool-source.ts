@@ -1,0 +1,289 @@
+import type { CallToolResult } from '@modelcontextprotocol/client';
+import { type BeforeApplicationShutdown, Logger } from '@nestjs/common';
+import { attach, type Tool, type ToolCallContext, ToolSource } from '@toolloop/core';
+import type { AuditTrail } from '@toolloop/core/audit';
+import type { Attachment } from '@toolloop/core/contracts';
+import { sha256 } from '@toolloop/core/internal';
+import { sourceTool, type SourceTool } from '@toolloop/core/sources';
+import { ConfigurationError, type Finding, type JsonObject, ToolError, type ToolOrigin } from '@toolloop/protocol';
+import { Subject } from 'rxjs';
+import { AnswerTooLargeError, type RequestUse } from './bounded-fetch.js';
+import { type Caller, McpConnections, SHARED } from './mcp-connections.js';
+import { failureOf, type McpSession, type OfferedTool } from './mcp-session.js';
+import { allowedTools, clientFindings, endpointOf, type McpServer, type NamedServer, namedServer, prefixOf } from './server-options.js';
+import { PinFile, type ToolDefinition, type ToolPin } from './tool-pins.js';
+
+/** The surroundings of a source. */
+export interface McpToolSourceOptions {
+  /** The pins, or the file that has them. @default 'mcp.pins.json' in the working directory */
+  readonly pins?: PinFile | string;
+  /** Records the calls that were refused since a connection offers another definition. @default no one is told but the caller and the log */
+  readonly trail?: AuditTrail;
+}
+
+/** A tool that the application enables and has pinned. */
+interface EnabledTool {
+  readonly id: string;
+  readonly pin: ToolPin;
+}
+
+/** A call on its way to the server. */
+interface CallUnderWay {
+  readonly tool: EnabledTool;
+  readonly args: JsonObject;
+  readonly context: ToolCallContext;
+  readonly connectionId: string | undefined;
+  /** True once the server may have got the call. */
+  isSent: boolean;
+}
+
+export const DEFAULT_PINS = 'mcp.pins.json';
+
+const SAFE_NAME = /^[a-zA-Z0-9_-]+$/;
+const LONGEST_ID = 64;
+const PIN = 'Read it with "toolloop-mcp diff", then pin it with "toolloop-mcp pin".';
+
+/**
+ * The tools of one MCP server. None of them is there unless the application names it and its definition is pinned; what the server says of its tools changes no policy, no
+ * limit and no prompt. {@link McpClientModule} makes one per server.
+ *
+ * @example
+ * { provide: 'github', useFactory: () => new McpToolSource('github', { url: 'https://mcp.example.com/', tools: ['search_issues'] }) }
+ */
+export class McpToolSource extends ToolSource implements BeforeApplicationShutdown {
+  override readonly origin: ToolOrigin;
+  override readonly prefix: string;
+  override readonly isPinned = true;
+  override readonly changes$ = new Subject<void>();
+  private readonly logger = new Logger(McpToolSource.name);
+  private readonly server: NamedServer;
+  private readonly pins: PinFile;
+  private readonly trail: AuditTrail | undefined;
+  private readonly connections: McpConnections;
+
+  /** @throws {ConfigurationError} For wrong options, and for a file of pins that cannot be read. */
+  constructor(name: string, options: McpServer, { pins = DEFAULT_PINS, trail }: McpToolSourceOptions = {}) {
+    super();
+    const findings = clientFindings({ servers: { [name]: options } }, 'McpToolSource');
+    if (findings.length > 0) throw new ConfigurationError(findings);
+    this.server = namedServer(name, options);
+    this.origin = { source: `mcp:${name}`, trusted: false };
+    this.prefix = prefixOf(name);
+    this.pins = typeof pins === 'string' ? PinFile.read(pins) : pins;
+    this.trail = trail;
+    this.connections = new McpConnections(this.server, () => this.changes$.next());
+  }
+
+  /** Compares what the server offers with the pins. A server with a `connectionId` is asked in its calls, which bring a credential. */
+  override async tools(signal: AbortSignal): Promise<readonly SourceTool[]> {
+    if (this.server.options.connectionId !== undefined) return this.known();
+    const caller = callerOf({ key: SHARED, signal });
+    const offered = await this.connections.use(caller, (session) => session.list(caller.use, caller.signal), { isAttempt: true });
+    return this.allowed((id, pin) => this.problemWith({ id, pin }, offered.get(pin.definition.name)));
+  }
+
+  /** Returns what is pinned. The calls of a server that is away say so. */
+  override known(): readonly SourceTool[] {
+    return this.allowed(() => undefined);
+  }
+
+  async beforeApplicationShutdown(): Promise<void> {
+    await this.connections.close();
+  }
+
+  private allowed(problemOf: (id: string, pin: ToolPin) => Problem | undefined): readonly SourceTool[] {
+    const { name, options } = this.server;
+    const { connectionId } = options;
+    const set = this.pins.of(name, typeof connectionId === 'string' ? connectionId : undefined);
+    return [...allowedTools(options)].map(([tool, shown]): SourceTool => {
+      const id = `${this.prefix}__${shown}`;
+      const pin = set?.tools[tool];
+      const problem =
+        nameProblem(shown, id) ??
+        (!pin || !set
+          ? unpinned(tool)
+          : set.endpoint === endpointOf(options)
+            ? problemOf(id, pin)
+            : movedAway(set.endpoint, endpointOf(options)));
+      return problem || !pin ? { id, refused: problem ?? unpinned(tool) } : this.toTool({ id, pin });
+    });
+  }
+
+  private toTool(tool: EnabledTool): Tool {
+    const { definition } = tool.pin;
+    const { timeoutMs } = this.server.options;
+    return sourceTool({
+      id: tool.id,
+      origin: this.origin,
+      description: descriptionOf(definition, this.server.name),
+      inputSchema: definition.inputSchema,
+      ...(definition.outputSchema && { outputSchema: definition.outputSchema }),
+      ...(timeoutMs !== undefined && { timeoutMs }),
+      invoke: (args, context) => this.call(tool, args, context),
+    });
+  }
+
+  private async call(tool: EnabledTool, args: JsonObject, context: ToolCallContext): Promise<unknown> {
+    const call: CallUnderWay = { tool, args, context, connectionId: this.connectionOf(context), isSent: false };
+    const caller = await this.callerFor(call);
+    try {
+      const result = await this.connections.use(caller, (session) => this.send(session, call, caller));
+      return toResult(result, tool.pin.definition);
+    } catch (error) {
+      throw this.explained(caller.cut() ?? error, call);
+    }
+  }
+
+  private connectionOf(context: ToolCallContext): string | undefined {
+    const { connectionId } = this.server.options;
+    if (typeof connectionId !== 'function') return connectionId;
+    const chosen = connectionId(context);
+    if (typeof chosen === 'string' && chosen !== '') return chosen;
+    throw new TypeError(
+      `The connectionId of the server "${this.server.name}" returned no id, so that no credential is known for the call.`,
+    );
+  }
+
+  /** One connection for each credential: it is told by the tenant, the connection and the hash of its token, so that a new token is a new connection. */
+  private async callerFor({ connectionId, context }: CallUnderWay): Promise<CuttableCaller> {
+    const { signal, tenant } = context;
+    if (connectionId === undefined) return callerOf({ key: SHARED, signal });
+    const credential = await context.connection(connectionId);
+    return callerOf({ key: JSON.stringify([tenant, connectionId, sha256(credential.token)]), signal, token: () => credential.token });
+  }
+
+  private async send(session: McpSession, call: CallUnderWay, { use, signal }: Caller): Promise<CallToolResult> {
+    const { tool, args, context } = call;
+    call.isSent = false;
+    const listed = session.isStale ? await session.list(use, signal) : session.offered;
+    const offered = listed.get(tool.pin.definition.name);
+    const problem = this.problemWith(tool, offered, call.connectionId);
+    if (problem || !offered) throw await this.quarantined(problem ?? gone(tool.id), call);
+    call.isSent = true;
+    return session.call(offered, args, { signal, deadline: context.deadline, progress: (value) => context.progress(value), use });
+  }
+
+  private problemWith({ pin }: EnabledTool, offered: OfferedTool | undefined, connectionId?: string): Problem | undefined {
+    const { name, options } = this.server;
+    const tool = pin.definition.name;
+    const own = connectionId === undefined ? pin : this.pins.of(name, connectionId)?.tools[tool];
+    if (!own) return unpinned(tool);
+    if (!offered) return gone(tool);
+    if (offered.isTwice) return { problem: `The server lists two tools named "${tool}".`, remedy: 'Have the server mended.' };
+    if (offered.hash !== own.hash || offered.hash !== pin.hash)
+      return { problem: `Its definition is not the pinned one: its hash is ${offered.hash}.`, remedy: PIN };
+    return headerProblem(pin.definition, options);
+  }
+
+  /** Refuses a call. A tool without a connection goes into quarantine, since its source is asked again; for another one that connection alone is concerned. */
+  private async quarantined({ problem }: Problem, { tool, context, connectionId }: CallUnderWay): Promise<ToolError> {
+    const { runId, toolCallId, step, tenant } = context;
+    this.logger.warn(`${this.origin.source}: ${tool.id} was not called. ${problem}`);
+    if (connectionId === undefined) this.changes$.next();
+    else {
+      const details = { connectionId, quarantined: [{ id: tool.id, reason: problem }] };
+      const subject = { runId, toolCallId, step, declaredId: tool.id };
+      await this.trail
+        ?.record({ tenant, subject, event: { kind: 'source', source: this.origin.source, details } })
+        .catch((error: unknown) => this.logger.error(`A quarantine of ${tool.id} is not in the audit.`, error));
+    }
+    return new ToolError('The tool is in quarantine: its server does not offer it as it was approved. Do without it.');
+  }
+
+  /** Words a failure without what the server says of it, unless that is its answer to the call. */
+  private explained(error: unknown, { isSent, context, connectionId }: CallUnderWay): unknown {
+    if (context.signal.aborted || error instanceof ToolError) return error;
+    const { name } = this.server;
+    if (error instanceof AnswerTooLargeError)
+      return new ToolError(`The answer of the server "${name}" is too large to be read.`, { isOutcomeUnknown: isSent, cause: error });
+    const failure = failureOf(error);
+    if (isSent && failure === 'refused') return new ToolError(`The server "${name}" refused the call: ${wordsOf(error)}`, { cause: error });
+    if (connectionId === undefined) this.changes$.next(); // by which the source is seen to be away, if it is
+    if (isSent && failure !== 'not_sent')
+      return new ToolError(`The connection to the server "${name}" broke before it answered.`, {
+        retryable: true,
+        isOutcomeUnknown: true,
+        cause: error,
+      });
+    return new ToolError(`The server "${name}" cannot be reached at present. Try again later, or do without its tools.`, {
+      retryable: true,
+      cause: error,
+    });
+  }
+}
+
+type Problem = Omit<Finding, 'at'>;
+
+function nameProblem(shown: string, id: string): Problem | undefined {
+  if (SAFE_NAME.test(shown) && id.length <= LONGEST_ID) return undefined;
+  return { problem: 'Its name does not fit into an id.', remedy: "Give it another one: { name: 'repos.list', as: 'repos_list' }." };
+}
+
+function headerProblem({ inputSchema }: ToolDefinition, options: McpServer): Problem | undefined {
+  const isAllowed = 'hasHeaderArguments' in options && options.hasHeaderArguments === true;
+  if (isAllowed || !JSON.stringify(inputSchema).includes('"x-mcp-header"')) return undefined;
+  return { problem: 'It copies arguments into headers of the request.', remedy: 'Set hasHeaderArguments for its server, if that may be.' };
+}
+
+function unpinned(tool: string): Problem {
+  return { problem: `The tool "${tool}" has no pin, so that it was read by no one.`, remedy: PIN };
+}
+
+function gone(tool: string): Problem {
+  return { problem: `The server does not offer the tool "${tool}" any more.`, remedy: 'Leave it out, or have the server bring it back.' };
+}
+
+function movedAway(pinned: string, configured: string): Problem {
+  return { problem: `It was pinned at ${pinned}, and the server is now ${configured}.`, remedy: PIN };
+}
+
+function descriptionOf({ description, title, name }: ToolDefinition, server: string): string {
+  const said = [description, title].find((text) => text !== undefined && text.trim() !== '');
+  return said ?? `Calls ${name} of the server ${server}.`;
+}
+
+/** A caller, and why its requests were cut off, if they were. */
+interface CuttableCaller extends Caller {
+  readonly cut: () => unknown;
+}
+
+/** A caller whose requests end with its signal, or when one of them receives too much. */
+function callerOf({ key, signal, token }: Pick<Caller, 'key' | 'signal'> & { readonly token?: () => string }): CuttableCaller {
+  const ending = new AbortController();
+  const use: RequestUse = { ...(token && { token }), fail: (error) => ending.abort(error) };
+  return { key, use, signal: AbortSignal.any([signal, ending.signal]), cut: () => ending.signal.reason as unknown };
+}
+
+const MOST_WORDS = 500;
+
+/** The words of a server that refuses a call are its answer, and as untrusted as any other. */
+function wordsOf(error: unknown): string {
+  return error instanceof Error && error.message !== '' ? error.message.slice(0, MOST_WORDS) : 'it did not say why.';
+}
+
+/** Returns what a tool of a server answered: what it declares, else its texts, with its images beside them. @throws {ToolError} For an answer that says that the call failed. */
+export function toResult({ content, structuredContent, isError }: CallToolResult, { outputSchema }: ToolDefinition): unknown {
+  const text = content.flatMap((part) => textOf(part)).join('\n');
+  if (isError === true) throw new ToolError(text === '' ? 'The tool failed, and its server did not say why.' : text);
+  const value = structuredContent !== undefined && (outputSchema || text === '') ? structuredContent : text;
+  const images = content.flatMap((part): readonly Attachment[] =>
+    part.type === 'image' ? [{ type: 'image', data: Buffer.from(part.data, 'base64'), mediaType: part.mimeType }] : [],
+  );
+  return images.length > 0 ? attach(value, ...images) : value;
+}
+
+/** Returns the text of a part; what is no text is named, and not sent to the model. */
+function textOf(part: CallToolResult['content'][number]): readonly string[] {
+  switch (part.type) {
+    case 'text':
+      return [part.text];
+    case 'resource':
+      return 'text' in part.resource ? [part.resource.text] : [`[a file, left out: ${part.resource.uri}]`];
+    case 'resource_link':
+      return [`[a link: ${part.name} ${part.uri}]`];
+    case 'audio':
+      return ['[audio, left out]'];
+    case 'image':
+      return [];
+  }
+}

@@ -1,0 +1,214 @@
+import { type BeforeApplicationShutdown, Inject, Injectable, Logger, type OnModuleInit } from '@nestjs/common';
+import { ModuleRef } from '@nestjs/core';
+import {
+  type AuthInfo,
+  bearerAuthChallengeResponse,
+  type BearerAuthOptions,
+  createMcpHandler,
+  getOAuthProtectedResourceMetadataUrl,
+  hostHeaderValidationResponse,
+  isInitializeRequest,
+  isLegacyRequest,
+  type McpHttpHandler,
+  OAuthError,
+  OAuthErrorCode,
+  originValidationResponse,
+  verifyBearerToken,
+} from '@modelcontextprotocol/server';
+import { toNodeHandler } from '@modelcontextprotocol/node';
+import { PendingService, ToolLoopService } from '@toolloop/core';
+import { ActorIdentity } from '@toolloop/core/internal';
+import { InvalidRequestError, isObject } from '@toolloop/protocol';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type ApprovalAsked, approvalPage } from './approval-page.js';
+import { ServedSessions } from './served-sessions.js';
+import { loopTokenOf, MCP_SERVER, type McpPrincipal, type McpServerOptions, namesOf } from './server-options.js';
+import { type McpCaller, WaitingCalls } from './waiting-calls.js';
+
+export const MCP_SERVER_OPTIONS = Symbol('toolloop:mcp server options');
+
+const logger = new Logger('McpServer');
+const REPORT = (error: Error): void => logger.debug(error.message);
+const SCOPE = /^[A-Za-z0-9_-]{1,64}$/;
+
+/** The part of a request that Nest has read. */
+interface Asked {
+  /** Undefined where Nest parses no bodies. */
+  readonly body: unknown;
+  readonly scope: string | undefined;
+}
+
+/** Answers the requests of MCP clients at one address, in both eras of the protocol: each is an authenticated caller's, in one of its sessions. */
+@Injectable()
+export class McpEndpoint implements OnModuleInit, BeforeApplicationShutdown {
+  private readonly sessions: ServedSessions;
+  private readonly modern: McpHttpHandler;
+  private readonly names: ReturnType<typeof namesOf>;
+
+  constructor(
+    @Inject(MCP_SERVER_OPTIONS) private readonly options: McpServerOptions,
+    private readonly modules: ModuleRef,
+    identity: ActorIdentity,
+    private readonly pending: PendingService,
+  ) {
+    MCP_SERVER.assert(options, 'McpServerModule');
+    this.names = namesOf(options);
+    const loopOf = (): ToolLoopService => this.loop;
+    this.sessions = new ServedSessions(loopOf, identity, options, new WaitingCalls(loopOf, pending, options));
+    const { bus, server } = this.sessions;
+    this.modern = createMcpHandler(server, { legacy: 'reject', bus, onerror: REPORT });
+  }
+
+  /** Fails where the loop that is to be served does not exist. */
+  onModuleInit(): void {
+    void this.loop;
+  }
+
+  /** The document by which clients find out where to get a token (RFC 9728); undefined where no `resource` is set. */
+  get metadata(): Readonly<Record<string, unknown>> | undefined {
+    const { resource, requiredScopes, name } = this.options;
+    return (
+      resource && {
+        resource: resource.url,
+        authorization_servers: resource.authorizationServers,
+        bearer_methods_supported: ['header'],
+        ...(requiredScopes && { scopes_supported: requiredScopes }),
+        ...(name !== undefined && { resource_name: name }),
+      }
+    );
+  }
+
+  /** Answers one request, whose body Nest may have read already. */
+  async handle(request: IncomingMessage, response: ServerResponse, { body, scope }: Asked): Promise<void> {
+    const answer = toNodeHandler(
+      { fetch: (web) => this.answer(web, { body, scope }) },
+      { onerror: (error) => logger.error('A request could not be answered.', error) },
+    );
+    await answer(request, response, body);
+  }
+
+  /** Answers a person who visits the page of an approval. */
+  async approve(request: IncomingMessage, response: ServerResponse, asked: ApprovalAsked): Promise<void> {
+    const { hosts, origins } = this.names;
+    const fetch = async (web: Request): Promise<Response> =>
+      hostHeaderValidationResponse(web, hosts) ??
+      originValidationResponse(web, origins) ??
+      (await approvalPage(web, asked, { options: this.options, pending: this.pending }));
+    await toNodeHandler({ fetch }, { onerror: (error) => logger.error('The page of an approval could not be shown.', error) })(
+      request,
+      response,
+      asked.body,
+    );
+  }
+
+  async beforeApplicationShutdown(): Promise<void> {
+    await Promise.all([this.modern.close(), this.sessions.close()]);
+  }
+
+  private get loop(): ToolLoopService {
+    return this.modules.get(loopTokenOf(this.options) ?? ToolLoopService, { strict: false });
+  }
+
+  private async answer(request: Request, { body, scope }: Asked): Promise<Response> {
+    const { hosts, origins } = this.names;
+    const refused = hostHeaderValidationResponse(request, hosts) ?? originValidationResponse(request, origins);
+    if (refused) return refused;
+    if (scope !== undefined && !SCOPE.test(scope))
+      return failure(404, -32_001, 'A scope has 1 to 64 letters, digits, hyphens and underscores.');
+    const principal = await this.authenticated(request);
+    if (principal instanceof Response) return principal;
+    const caller = this.sessions.callerOf(principal, { scope, address: this.addressOf(request, scope) });
+    if (caller) return this.served(request, body, caller);
+    logger.error('The verifier returned an actor without an id. Give it one, or set ToolLoopModule.forRoot({ actorId }).');
+    return failure(500, -32_603, 'The caller could not be identified.');
+  }
+
+  private async served(request: Request, body: unknown, caller: McpCaller): Promise<Response> {
+    const parsedBody = request.method === 'POST' ? withoutNullArguments(body ?? (await jsonIn(request))) : undefined;
+    if (parsedBody instanceof Response) return parsedBody;
+    if (await isLegacyRequest(request, parsedBody)) return this.legacy(request, parsedBody, caller);
+    return this.sessions.bus.run(caller, () => this.modern.fetch(request, { parsedBody }));
+  }
+
+  private addressOf({ url }: Request, scope: string | undefined): string {
+    const { origin, pathname } = new URL(url);
+    return this.options.resource?.url ?? origin + (scope === undefined ? pathname : pathname.slice(0, -scope.length)).replace(/\/+$/, '');
+  }
+
+  private async legacy(request: Request, parsedBody: unknown, caller: McpCaller): Promise<Response> {
+    const sessionId = request.headers.get('mcp-session-id');
+    if (sessionId !== null) {
+      const found = this.sessions.find(sessionId, caller);
+      return found ? found.handleRequest(request, { parsedBody }) : failure(404, -32_001, 'Session not found');
+    }
+    if (request.method !== 'POST' || !isInitializeRequest(parsedBody))
+      return failure(400, -32_000, 'Bad Request: Mcp-Session-Id header is required');
+    try {
+      const transport = await this.sessions.begin(caller);
+      return await transport.handleRequest(request, { parsedBody });
+    } catch (error) {
+      if (error instanceof InvalidRequestError) return failure(error.code === 'too_many_sessions' ? 429 : 400, -32_000, error.message);
+      throw error;
+    }
+  }
+
+  /** Returns who asks, or the answer to a request that says it badly. */
+  private async authenticated(request: Request): Promise<McpPrincipal | Response> {
+    const { verifier, anonymous, requiredScopes, resource } = this.options;
+    const header = request.headers.get('authorization');
+    if (header === null && anonymous) return anonymous;
+    let principal: McpPrincipal | undefined;
+    const terms: BearerAuthOptions = {
+      verifier: {
+        verifyAccessToken: async (token) => {
+          principal = await verifier.verify(token);
+          if (!principal) throw new OAuthError(OAuthErrorCode.InvalidToken, 'The token is unknown, revoked or expired.');
+          return claimsOf(principal);
+        },
+      },
+      ...(requiredScopes && { requiredScopes: [...requiredScopes] }),
+      ...(resource && { resourceMetadataUrl: getOAuthProtectedResourceMetadataUrl(new URL(resource.url)) }),
+    };
+    try {
+      await verifyBearerToken(header, { ...terms, ...(resource && { expectedResource: new URL(resource.url) }) });
+      return principal ?? failure(500, -32_603, 'The token could not be checked.');
+    } catch (error) {
+      if (error instanceof OAuthError) return bearerAuthChallengeResponse(error, terms);
+      logger.error('The verifier failed.', error);
+      return failure(500, -32_603, 'The token could not be checked.');
+    }
+  }
+}
+
+/** The claims of a token as the SDK checks them. The token itself goes no further. */
+function claimsOf({ scopes = [], audience, expiresAt }: McpPrincipal): AuthInfo {
+  return {
+    token: '',
+    clientId: '',
+    scopes: [...scopes],
+    expiresAt: Math.floor((expiresAt?.getTime() ?? Date.now() + JUST_CHECKED_MS) / 1000),
+    ...(audience !== undefined && URL.canParse(audience) && { resource: new URL(audience) }),
+  };
+}
+
+/** A verifier that names no end has said of this moment that the token is good. */
+const JUST_CHECKED_MS = 60_000;
+
+async function jsonIn(request: Request): Promise<unknown> {
+  try {
+    return await request.json();
+  } catch {
+    return failure(400, -32_700, 'Parse error: the body is no JSON.');
+  }
+}
+
+/** Some clients send `null` for no arguments. */
+function withoutNullArguments(body: unknown): unknown {
+  if (!isObject(body) || !isObject(body['params']) || body['params']['arguments'] !== null) return body;
+  const { arguments: _, ...params } = body['params'];
+  return { ...body, params };
+}
+
+function failure(status: number, code: number, message: string): Response {
+  return Response.json({ jsonrpc: '2.0', error: { code, message }, id: null }, { status });
+}

@@ -1,0 +1,229 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { isDeepStrictEqual } from 'node:util';
+import {
+  type HandleRequestOptions,
+  isJSONRPCNotification,
+  isJSONRPCRequest,
+  isJSONRPCResponse,
+  type JSONRPCMessage,
+  type RequestId,
+  type ServerEvent,
+  type ServerEventBus,
+  type TransportSendOptions,
+  WebStandardStreamableHTTPServerTransport,
+} from '@modelcontextprotocol/server';
+import type { ToolLoopService } from '@toolloop/core';
+import type { ToolSession } from '@toolloop/core/contracts';
+import type { ActorIdentity } from '@toolloop/core/internal';
+import type { McpPrincipal, McpServerOptions } from './server-options.js';
+import { toolServer } from './tool-server.js';
+import type { McpCaller, WaitingCalls } from './waiting-calls.js';
+
+/** A session of the era of 2026, which requests of one principal in one scope share. */
+interface SharedSession {
+  readonly actor: unknown;
+  readonly session: Promise<ToolSession>;
+}
+
+/** A session of the era of 2025, which a client opens and names with each request. */
+interface ClientSession {
+  readonly caller: McpCaller;
+  readonly session: ToolSession;
+  readonly transport: ClientTransport;
+}
+
+/** All that a principal does is kept in one account, whatever session or scope it is done in: a client that chooses another scope gets rid of nothing. */
+const ACCOUNT = 'mcp';
+
+/** The sessions of MCP clients. Those of the loop are below them, which count them, limit them and close those that are idle. */
+export class ServedSessions {
+  private readonly shared = new Map<string, SharedSession>();
+  private readonly ofClients = new Map<string, ClientSession>();
+  readonly bus = new CallerBus();
+
+  constructor(
+    private readonly loopOf: () => ToolLoopService,
+    private readonly identity: ActorIdentity,
+    private readonly options: McpServerOptions,
+    private readonly waiting: WaitingCalls,
+  ) {}
+
+  /** Names the caller of a request; undefined for an actor without an id, whose requests nothing connects. */
+  callerOf(
+    principal: McpPrincipal,
+    { scope = '', address }: { readonly scope?: string | undefined; readonly address?: string },
+  ): McpCaller | undefined {
+    const actorId = this.identity.idOf(principal.actor);
+    return actorId === undefined ? undefined : { principal, key: JSON.stringify([principal.tenant, actorId, scope]), address };
+  }
+
+  /** Makes the server of one request in the era of 2026, whose caller is that of the moment. */
+  readonly server = (): ReturnType<typeof toolServer> => {
+    const { options, waiting, bus } = this;
+    const { caller } = bus;
+    return toolServer({ options, waiting, caller, sessionOf: () => this.ofCaller(caller) });
+  };
+
+  /** Returns the session that the requests of a caller share, and opens it where there is none. */
+  async ofCaller(caller: McpCaller): Promise<ToolSession> {
+    const { key, principal } = caller;
+    const known = this.shared.get(key);
+    if (known && isDeepStrictEqual(known.actor, principal.actor)) {
+      const session = await known.session;
+      if (session.isOpen) return session;
+    }
+    // The token describes its actor otherwise than before: what the session knows of the actor must not be used again.
+    if (known && this.shared.get(key) === known) {
+      this.shared.delete(key);
+      void closed(known.session);
+    }
+    return this.shared.get(key)?.session ?? this.opened(caller);
+  }
+
+  /** Opens a session that its client names from now on, and returns the transport of its requests. */
+  async begin(caller: McpCaller): Promise<ClientTransport> {
+    const session = await this.open(caller);
+    const { sessionId } = session;
+    const transport = new ClientTransport(sessionId, () => {
+      this.ofClients.delete(sessionId);
+      void session.close();
+    });
+    const { options, waiting } = this;
+    const server = toolServer({ options, waiting, caller, sessionOf: () => Promise.resolve(session) });
+    this.ofClients.set(sessionId, { caller, session, transport });
+    session.changes$.subscribe({
+      next: () => void server.sendToolListChanged().catch(IS_GONE),
+      complete: () => transport.end(),
+    });
+    await server.connect(transport);
+    return transport;
+  }
+
+  /** Finds the session that a client has named; undefined for one of another caller, and for one whose actor is not what it was. */
+  find(sessionId: string, { principal, key }: McpCaller): ClientTransport | undefined {
+    const found = this.ofClients.get(sessionId);
+    if (!found?.session.isOpen || found.caller.key !== key) return undefined;
+    if (isDeepStrictEqual(found.caller.principal.actor, principal.actor)) return found.transport;
+    void found.transport.close();
+    return undefined;
+  }
+
+  /** Ends every session, and with them the streams of their clients. */
+  async close(): Promise<void> {
+    const transports = [...this.ofClients.values()].map(({ transport }) => transport.close());
+    await Promise.all([...transports, ...[...this.shared.values()].map(({ session }) => closed(session))]);
+  }
+
+  private opened(caller: McpCaller): Promise<ToolSession> {
+    const { key } = caller;
+    const session = this.open(caller);
+    const shared: SharedSession = { actor: caller.principal.actor, session };
+    this.shared.set(key, shared);
+    void this.follow(shared, key);
+    return session;
+  }
+
+  private async follow(shared: SharedSession, key: string): Promise<void> {
+    const forget = (): void => {
+      if (this.shared.get(key) === shared) this.shared.delete(key);
+    };
+    try {
+      const { changes$ } = await shared.session;
+      changes$.subscribe({ next: () => this.bus.tell(key, { kind: 'tools_list_changed' }), complete: forget });
+    } catch {
+      // The request that opened it is told; the next one may try again.
+      forget();
+    }
+  }
+
+  private open({ principal }: McpCaller): Promise<ToolSession> {
+    const { actor, tenant } = principal;
+    const terms = this.options.session?.(principal) ?? {};
+    // The protocol has places of its own for the outcome and the times of a call.
+    return this.loopOf().session({ ...terms, execution: { resultFormat: 'value', metadata: 'none' }, actor, tenant, scope: ACCOUNT });
+  }
+}
+
+/** A client that left cannot be told. */
+const IS_GONE = (): undefined => undefined;
+
+async function closed(session: Promise<ToolSession>): Promise<void> {
+  await session.then((opened) => opened.close(), IS_GONE);
+}
+
+/** The requests and the streams of one client in the era of 2025. */
+export class ClientTransport extends WebStandardStreamableHTTPServerTransport {
+  private readonly unanswered = new Set<unknown>();
+  private isEnding = false;
+
+  constructor(
+    sessionId: string,
+    private readonly onClosed: () => void,
+  ) {
+    super({ sessionIdGenerator: () => sessionId });
+  }
+
+  /** Closes all streams once the requests under way are answered, one of which may have ended the session. */
+  end(): void {
+    this.isEnding = true;
+    if (this.unanswered.size === 0) void this.close();
+  }
+
+  override async handleRequest(request: Request, options: HandleRequestOptions = {}): Promise<Response> {
+    const messages = [options.parsedBody].flat();
+    const asked: readonly RequestId[] = messages.filter((message) => isJSONRPCRequest(message)).map(({ id }) => id);
+    for (const id of asked) this.unanswered.add(id);
+    const response = await super.handleRequest(request, options);
+    if (!response.ok) for (const id of asked) this.forget(id);
+    for (const message of messages)
+      if (isJSONRPCNotification(message) && message.method === 'notifications/cancelled') this.forget(message.params?.['requestId']);
+    return response;
+  }
+
+  override async send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
+    await super.send(message, options);
+    if (isJSONRPCResponse(message)) this.forget(message.id);
+  }
+
+  override async close(): Promise<void> {
+    this.onClosed();
+    await super.close();
+  }
+
+  private forget(id: unknown): void {
+    this.unanswered.delete(id);
+    if (this.isEnding) this.end();
+  }
+}
+
+/** Tells a change to the streams of the caller whom it is about. The SDK's own bus would tell the streams of all callers. */
+export class CallerBus implements ServerEventBus {
+  private readonly current = new AsyncLocalStorage<McpCaller>();
+  private readonly listeners = new Map<(event: ServerEvent) => void, string | undefined>();
+
+  /** The caller of the request that is being handled. */
+  get caller(): McpCaller {
+    const caller = this.current.getStore();
+    if (!caller) throw new TypeError('No request of an MCP client is being handled.');
+    return caller;
+  }
+
+  /** Handles a request, whose streams are the caller's from then on. */
+  run<Answer>(caller: McpCaller, work: () => Answer): Answer {
+    return this.current.run(caller, work);
+  }
+
+  subscribe(listener: (event: ServerEvent) => void): () => void {
+    this.listeners.set(listener, this.caller.key);
+    return () => void this.listeners.delete(listener);
+  }
+
+  tell(key: string, event: ServerEvent): void {
+    for (const [listener, of] of this.listeners) if (of === key) listener(event);
+  }
+
+  /** Tells no caller, since what changes does so for one. The SDK calls it through `handler.notify`, which nothing uses here. */
+  publish(): void {
+    // See above.
+  }
+}

@@ -1,0 +1,176 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import type { Client, Tool } from '@modelcontextprotocol/client';
+import { type LoopEvent, LoopEventSink, type ToolInvocationRecord, ToolLoopService } from '@toolloop/core';
+import { AuditStore, MemoryAuditStore } from '@toolloop/core/stores';
+import { call, calls, ScriptedModel, text } from '@toolloop/testing';
+import { Witness } from './notes.js';
+import { closeAll, connect, ERAS, PEOPLE, post, serve, type Connection, type Served } from './served-notes.js';
+
+afterEach(closeAll);
+
+const names = async (client: Client): Promise<string[]> => (await client.listTools()).tools.map(({ name }) => name);
+const find = (client: Client) => client.callTool({ name: 'notes__find', arguments: { word: 'tea' } });
+const EDIT = 'note_n1_edit';
+
+/** Waits for what another process, or another turn, is about to bring. */
+async function until(holds: () => boolean): Promise<void> {
+  for (let turn = 0; turn < 300 && !holds(); turn += 1) await new Promise((resolve) => setTimeout(resolve, 10));
+}
+
+/** A client that notes the lists which it is told of. */
+async function listener(served: Served, connection: Connection): Promise<Tool[][]> {
+  const told: Tool[][] = [];
+  const tools = { onChanged: (_error: unknown, list: Tool[] | null) => void (list && told.push(list)), debounceMs: 0 };
+  await connect(served, { ...connection, options: { listChanged: { tools } } });
+  return told;
+}
+
+describe('the tools of an entity', () => {
+  it('are those of the session whose call has brought it (2025)', async () => {
+    const served = await serve();
+    const [one, other] = [await connect(served, { era: '2025' }), await connect(served, { era: '2025' })];
+    await find(one);
+    expect(await names(one)).toContain(EDIT);
+    expect(await names(other)).not.toContain(EDIT);
+    const { structuredContent } = await one.callTool({ name: EDIT, arguments: { text: 'milk' } });
+    expect(structuredContent).toEqual({ id: 'n1', text: 'milk' });
+    await expect(other.callTool({ name: EDIT, arguments: { text: 'milk' } })).rejects.toThrow(/No tool is named/);
+  });
+
+  it('are those of the scope, on every connection of the same caller and of no other (2026)', async () => {
+    const served = await serve();
+    const at = (path: string, token = 'alice') => connect(served, { path, token });
+    await find(await at('/mcp/desk'));
+    expect(await names(await at('/mcp/desk'))).toContain(EDIT);
+    for (const client of [await at('/mcp/shelf'), await at('/mcp'), await at('/mcp/desk', 'bob'), await at('/mcp/desk', 'mia')])
+      expect(await names(client)).not.toContain(EDIT);
+  });
+
+  it('are refused in a scope that is no name', async () => {
+    const served = await serve();
+    const refused = await post(served, {}, { path: '/mcp/a%20b' });
+    expect([refused.status, await refused.text()]).toEqual([404, expect.stringContaining('A scope has 1 to 64')]);
+  });
+
+  it.each(ERAS)('S16: are told to the caller whose call has brought them, and to no other (%s)', async (era) => {
+    const served = await serve();
+    const path = '/mcp/desk';
+    const [ofMia, ofBob] = [await listener(served, { era, path, token: 'mia' }), await listener(served, { era, path, token: 'bob' })];
+    const told: Tool[][] = [];
+    const tools = { onChanged: (_error: unknown, list: Tool[] | null) => void (list && told.push(list)), debounceMs: 0 };
+    const alice = await connect(served, { era, path, options: { listChanged: { tools } } });
+    await find(alice);
+    await until(() => told.length > 0);
+    expect(told.at(-1)?.map(({ name }) => name)).toContain(EDIT);
+    await find(await connect(served, { era, path, token: 'bob' }));
+    if (era === '2026') await until(() => ofBob.length > 0);
+    expect([told.length, ofMia.length, ofBob.length]).toEqual([1, 0, era === '2026' ? 1 : 0]);
+  });
+});
+
+describe('what a client has read', () => {
+  const SENDING = { version: '1', allow: ['notes__*', 'note_*_*'], flow: 'trifecta' } as const;
+  const send = { name: 'notes__send', arguments: { to: 'eve@example.com' } };
+
+  it.each([
+    ['a later request of the same scope', '/mcp', '2026'],
+    ['another scope', '/mcp/fresh', '2026'],
+    ['a session of the other era', '/mcp', '2025'],
+  ] as const)('taints %s too, so that choosing another gets rid of nothing', async (_, path, era) => {
+    const served = await serve({ loop: { policy: SENDING } });
+    const before = await connect(served, { path: '/mcp/before' });
+    expect((await before.callTool(send)).isError).toBeUndefined();
+    await find(await connect(served));
+    const after = await (await connect(served, { path, era })).callTool(send);
+    expect([after.isError, JSON.stringify(after.content)]).toEqual([true, expect.stringMatching(/approv/i)]);
+    const ofBob = await (await connect(served, { token: 'bob', path, era })).callTool(send);
+    expect(ofBob.isError).toBeUndefined();
+  });
+});
+
+const ofRecord = ({ id, declaredId, args, status, result, effect, decision, error }: ToolInvocationRecord) => ({
+  id,
+  declaredId,
+  args,
+  status,
+  result,
+  effect,
+  decision,
+  error: error && { ...error, correlationId: undefined, safeMessage: error.safeMessage.replace(/[0-9a-f-]{36}/, 'ID') },
+});
+
+describe('the same call', () => {
+  it.each([
+    ['that succeeds', 'notes__read', { id: 'n1' }],
+    ['that fails', 'notes__fail', {}],
+    ['with wrong arguments', 'notes__read', { id: 7 }],
+    ['of a tool that policy hides', 'notes__manage', {}],
+  ])(
+    '%s leaves the same record and the same kinds of audit entries through the loop, loop.call and MCP in both eras',
+    async (_, tool, args) => {
+      const events: LoopEvent[] = [];
+      class Sink extends LoopEventSink {
+        override write(event: LoopEvent): void {
+          events.push(event);
+        }
+      }
+      const audit = new MemoryAuditStore();
+      const model = new ScriptedModel([calls(call(tool, args)), text('done')]);
+      const providers = [
+        { provide: LoopEventSink, useClass: Sink },
+        { provide: AuditStore, useValue: audit },
+      ];
+      const served = await serve({
+        loop: { model, providers, audit: { key: 'k'.repeat(32) } },
+      });
+      const loop: ToolLoopService = served.app.get(ToolLoopService);
+      const { alice } = PEOPLE;
+      if (!alice) throw new Error('Alice is missing.');
+      const seen: unknown[] = [];
+      let entries = 0;
+      const note = async () => {
+        const results = events.filter((event) => event.type === 'tool-result').map(({ record }) => ofRecord(record));
+        const kinds = (await audit.read('acme', { from: entries + 1, limit: 100 })).map(({ kind }) => kind);
+        entries += kinds.length;
+        events.length = 0;
+        seen.push({ results, kinds });
+      };
+      await loop.run({ ...alice, prompt: 'Go.' });
+      await note();
+      await loop.call({ ...alice, tool, args });
+      await note();
+      for (const era of ERAS) {
+        await (await connect(served, { era })).callTool({ name: tool, arguments: args }).catch(() => undefined);
+        await note();
+      }
+      expect(seen[0]).toMatchObject({ results: [{ id: tool }], kinds: expect.arrayContaining([expect.any(String)]) as unknown });
+      expect(seen.slice(1)).toEqual([seen[0], seen[0], seen[0]]);
+    },
+  );
+});
+
+describe('a client that leaves', () => {
+  it.each(ERAS)('leaves no tool behind that works for longer than it may (%s)', async (era) => {
+    const served = await serve({ loop: { limits: { toolCallMs: 300 } } });
+    const { aborted, begun } = served.app.get(Witness);
+    const client = await connect(served, { era });
+    const working = client.callTool({ name: 'notes__work', arguments: { name: 'left' } });
+    await until(() => begun.length > 0);
+    await client.close();
+    await expect(working).rejects.toThrow(/clos/i);
+    await until(() => aborted.length > 0);
+    expect(aborted).toEqual(['left']);
+  });
+
+  it.each(ERAS)('S18: is not waited for when the application shuts down, which closes its streams and ends its calls (%s)', async (era) => {
+    const served = await serve();
+    const { aborted, begun } = served.app.get(Witness);
+    const client = await connect(served, { era, options: { listChanged: { tools: { onChanged: () => undefined } } } });
+    const working = client.callTool({ name: 'notes__work', arguments: { name: 'long' } }, { timeout: 5_000 }).catch(() => undefined);
+    await until(() => begun.length > 0);
+    await served.app.close();
+    expect(aborted).toEqual(['long']);
+    await client.close();
+    await working;
+  });
+});
