@@ -1,6 +1,6 @@
 export { ToolCatalog } from './catalog/tool-catalog.js';
 export { ToolRegistry } from './catalog/tool-registry.js';
-export type { PendingView } from './contracts/pending.js';
+export type { PendingView, PendingViewOf } from './contracts/pending.js';
 export { DEFAULT_LIMITS } from './contracts/limits.js';
 export type { Limits } from './contracts/limits.js';
 export type {
@@ -14,7 +14,7 @@ export type {
 } from './contracts/loop-request.js';
 export { OperatorError } from './contracts/operator.js';
 export type { Operator, OperatorAction, OperatorRule } from './contracts/operator.js';
-export { PolicyEngine } from './contracts/policy.js';
+export { policies, PolicyEngine } from './contracts/policy.js';
 export type { ApprovalRule, FlowLevel, Policy } from './contracts/policy.js';
 export { ActorDirectory, ConnectionBroker, Secret, TenantDirectory, attach } from './contracts/tool-call.js';
 export type {
@@ -31,8 +31,8 @@ export { EntityResolver, ToolInterceptor } from './contracts/tool.js';
 export type { EntityContext, Tool } from './contracts/tool.js';
 export { LlmTool } from './decorators/llm-tool.decorator.js';
 export type { LlmToolOptions } from './decorators/llm-tool.decorator.js';
-export { RawTool, rawTool, subRunTool, tool } from './decorators/raw-tool.js';
-export type { RawToolClass, RawToolDeclaration, SubRunToolDeclaration } from './decorators/raw-tool.js';
+export { clientTool, RawTool, rawTool, subRunTool, tool } from './decorators/raw-tool.js';
+export type { ClientToolDeclaration, RawToolClass, RawToolDeclaration, SubRunToolDeclaration } from './decorators/raw-tool.js';
 export { ToolContext, ToolField, ToolInput, ToolParam } from './decorators/tool-parameters.decorator.js';
 export type { ToolFieldOptions, ToolParamOptions } from './decorators/tool-parameters.decorator.js';
 export { ToolEntityResolver, ToolProvider } from './decorators/tool-provider.decorator.js';
@@ -45,8 +45,8 @@ export { calledTool, maxSteps } from './loop/loop-settings.js';
 export { InjectToolLoop, ToolLoopService, toolLoopToken } from './session/tool-loop.service.js';
 export type { CallExplanation } from './session/explanations.js';
 export type { ToolExplanation } from './loop/run-preparation.js';
-export { PendingError, PendingService } from './pending/pending.service.js';
-export { policies } from './policy/policy-engine.js';
+export { PendingError } from './pending/pending-reply.js';
+export { PendingService } from './pending/pending.service.js';
 export { ToolLoopModule } from './tool-loop.module.js';
 export {
   ConfigurationError,

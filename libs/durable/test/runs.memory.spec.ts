@@ -2,6 +2,7 @@ import { describe } from '@jest/globals';
 import { MemoryCallJournal, MemoryPendingStore, MemoryRunLog, type ToolLoopStores } from '@toolloop/core/stores';
 import { WakingPendingStore } from '@toolloop/durable';
 import type { Kept } from './fixtures/desk.process.js';
+import { policyReplaySuite } from './policy-replay-suite.js';
 import { repeatedCallsSuite } from './repeated-calls-suite.js';
 import { repeatedRunsSuite } from './repeated-runs-suite.js';
 import { runsSuite } from './runs-suite.js';
@@ -20,3 +21,4 @@ runsSuite('in memory', () => Promise.resolve(kept), describe, { transactions: fa
 repeatedCallsSuite('in memory', () => Promise.resolve(kept), describe);
 repeatedRunsSuite('in memory', () => Promise.resolve(kept), describe);
 unreadableRunsSuite('in memory', () => Promise.resolve(kept), describe);
+policyReplaySuite('in memory', () => Promise.resolve(kept), describe);

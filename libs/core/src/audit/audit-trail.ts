@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Logger } from '@nestjs/common';
-import { StorageUnavailableError } from '@toolloop/protocol';
+import { type JsonValue, StorageUnavailableError } from '@toolloop/protocol';
 import { type PendingAnswer, type Pending, PendingWitness, type RefusedAnswer } from '../contracts/pending.js';
 import {
   AuditError,
@@ -140,23 +140,36 @@ function inTime(kept: Promise<void>): Promise<void> {
   });
 }
 
-/** Records every decision on an approval, and every refused one, if the application keeps an audit. */
+/** Records every answer to what a run asks, and every refused one, if the application keeps an audit. */
 export class PendingAudit extends PendingWitness {
   constructor(private readonly trail?: AuditTrail) {
     super();
   }
 
   override async decided(record: Pending, answer: PendingAnswer): Promise<void> {
-    const { decision, decidedBy, decidedAt, reason, args } = answer;
-    const said = { decision, decidedBy, decidedAt, ...(reason !== undefined && { reason }), edited: args !== undefined };
-    await this.record(record, { kind: 'approval-decision', approvalId: record.id, ...said });
+    const { decision, decidedBy, decidedAt, reason, args, value } = answer;
+    const worded = reason !== undefined && { reason };
+    if (record.kind === 'approval')
+      return this.record(record, {
+        kind: 'approval-decision',
+        approvalId: record.id,
+        decision,
+        decidedBy,
+        decidedAt,
+        ...worded,
+        edited: args !== undefined,
+      });
+    const event = { kind: 'pending-answer', pendingId: record.id, of: record.kind, decision, answeredBy: decidedBy, ...worded } as const;
+    return this.record(record, event, value);
   }
 
-  override async refused(record: Pending, attempt: RefusedAnswer): Promise<void> {
-    await this.record(record, { kind: 'approval-refusal', approvalId: record.id, ...attempt });
+  override async refused(record: Pending, { decidedBy, decision, code }: RefusedAnswer): Promise<void> {
+    const { id, kind } = record;
+    if (kind === 'approval') return this.record(record, { kind: 'approval-refusal', approvalId: id, decidedBy, decision, code });
+    return this.record(record, { kind: 'pending-refusal', pendingId: id, of: kind, answeredBy: decidedBy, decision, code });
   }
 
-  private async record({ binding, request }: Pending, event: AuditEvent): Promise<void> {
+  private async record({ binding, request }: Pending, event: AuditEvent, value?: JsonValue): Promise<void> {
     const { tenant, requesterId, runId, subRunId, toolCallId, declaredId, instanceId } = binding;
     const subject = {
       ...(requesterId !== undefined && { actorId: requesterId }),
@@ -166,6 +179,6 @@ export class PendingAudit extends PendingWitness {
       declaredId,
       ...(instanceId !== undefined && { instanceId }),
     };
-    await this.trail?.record({ tenant, subject, event });
+    await this.trail?.record({ tenant, subject, event, ...(value !== undefined && { result: JSON.stringify(value) }) });
   }
 }

@@ -18,7 +18,7 @@ import {
   isGlob,
   isNamed,
   isToolPredicate,
-  namespaceIn,
+  isUnder,
   selects,
 } from './tool-selection.js';
 
@@ -79,14 +79,13 @@ export class AnnouncedTools {
 
   /** Returns the source under whose prefix a name or a glob stands. */
   sourceOf(pattern: string): ToolOrigin | undefined {
-    const namespace = namespaceIn(pattern);
-    return namespace === undefined ? undefined : this.prefixes.get(namespace);
+    return [...this.prefixes].find(([prefix]) => isUnder(prefix, pattern))?.[1];
   }
 
   /** Returns the source to which an id belongs, in whatever case it is written: no other tool may have it. */
   ownerOf(id: string): ToolOrigin | undefined {
-    const namespace = foldedId(namespaceIn(id) ?? '');
-    return [...this.prefixes].find(([prefix]) => foldedId(prefix) === namespace)?.[1];
+    const folded = foldedId(id);
+    return [...this.prefixes].find(([prefix]) => isUnder(foldedId(prefix), folded))?.[1];
   }
 
   /** Returns the same without the prefixes of sources whose tools are known. */

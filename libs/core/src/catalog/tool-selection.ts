@@ -64,6 +64,11 @@ export function namespaceIn(declaredId: string): string | undefined {
   return separator < 0 ? undefined : declaredId.slice(0, separator);
 }
 
+/** Tells whether an id or a glob stands under a prefix, which may have several parts: `mcp__github` is that of `mcp__github__createIssue`. */
+export function isUnder(prefix: string, id: string): boolean {
+  return id.startsWith(`${prefix}__`);
+}
+
 type ToolPredicate = Extract<ToolSelector, (...args: never[]) => boolean>;
 
 /** Tells a predicate from a class by its source text, since an old function has a prototype as well. */

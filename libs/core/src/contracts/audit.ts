@@ -1,5 +1,6 @@
-import type { Decision, JsonObject, ToolErrorCode } from '@toolloop/protocol';
+import type { Decision, JsonObject, PendingDecision, ToolErrorCode } from '@toolloop/protocol';
 import type { OperatorAction } from './operator.js';
+import type { PendingKind } from './pending.js';
 
 /** The call that an entry is about, and its actor. An entry about no call, such as an operator's action, has the actor alone. */
 export interface AuditSubject {
@@ -13,6 +14,8 @@ export interface AuditSubject {
   readonly step?: number;
   /** The declared id of the tool. Absent if no tool has the called id. */
   readonly declaredId?: string;
+  /** The hash of the declaration of a tool from an untrusted source: which one was called can be told later. */
+  readonly schemaHash?: string;
   /** The id that the model called, if no tool has it; cut to 64 characters. */
   readonly calledId?: string;
   /** The real id of an entity, never a handle. */
@@ -32,7 +35,7 @@ export type AuditEvent =
   | {
       readonly kind: 'approval-decision';
       readonly approvalId: string;
-      readonly decision: 'approve' | 'deny';
+      readonly decision: PendingDecision;
       /** The id of the approver; the subject's `actorId` is that of the run's actor. */
       readonly decidedBy: string;
       readonly decidedAt: string;
@@ -43,11 +46,29 @@ export type AuditEvent =
   | {
       readonly kind: 'approval-refusal';
       readonly approvalId: string;
-      readonly decision: 'approve' | 'deny';
+      readonly decision: PendingDecision;
       /** The id of the person who tried to decide. */
       readonly decidedBy: string;
       /** The reason of the refusal. */
       readonly code: string;
+    }
+  /** A request of a run beside approvals, and its answer: of a value the entry has the size and the hash. */
+  | {
+      readonly kind: 'pending-request';
+      readonly pendingId: string;
+      readonly of: PendingKind;
+      readonly expiresAt: string;
+    }
+  | {
+      readonly kind: 'pending-answer' | 'pending-refusal';
+      readonly pendingId: string;
+      readonly of: PendingKind;
+      readonly decision: PendingDecision;
+      /** The id of the person who answered, or tried to. */
+      readonly answeredBy: string;
+      readonly reason?: string;
+      /** The reason of a refusal. */
+      readonly code?: string;
     }
   | {
       readonly kind: 'outcome';

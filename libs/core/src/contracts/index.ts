@@ -17,12 +17,13 @@ export type {
   SessionOptions,
   SessionRequest,
   SessionTool,
+  ShownTool,
   ToolsChange,
   ToolSession,
   WaitingCall,
 } from './session.js';
 export { AttachedResult, DEFAULT_EXECUTION } from './tool-call.js';
-export type { Attachment } from './tool-call.js';
+export type { Question, Attachment } from './tool-call.js';
 export type {
   IdempotencyScope,
   InputReading,
@@ -34,7 +35,9 @@ export type {
   ToolInputCodec,
   ToolInvocation,
   ToolLayers,
+  ToolRefusal,
   ToolRehydration,
   ToolSurface,
+  ToolWord,
 } from './tool.js';
 export type { AttachmentDigest, MediaPart, RecordedAttachment, ToolOrigin } from '@toolloop/protocol';

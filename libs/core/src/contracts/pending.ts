@@ -1,4 +1,13 @@
-import type { ApprovalDecision, ApprovalRequest, ApprovalTerms, JsonObject } from '@toolloop/protocol';
+import type {
+  ApprovalRequest,
+  ApprovalTerms,
+  ClientCallRequest,
+  JsonObject,
+  JsonValue,
+  PendingDecision,
+  QuestionRequest,
+} from '@toolloop/protocol';
+import type { JSONSchema7 } from 'json-schema';
 import type { LeaseRequest } from './lease.js';
 
 /** The changes that an approver may make to a call, if the policy allows them. */
@@ -9,15 +18,23 @@ export interface ApprovalAmendment {
   readonly remember?: boolean;
 }
 
-/** The answer of a person, or of the run itself where it has ended. */
+/** The answer of a person or a client, or of the run itself where it has ended. */
 export interface PendingAnswer extends ApprovalAmendment {
-  readonly decision: ApprovalDecision['decision'];
+  /** `approve` is for approvals alone, `answer` for everything else. With `deny` a person says no, and a client that it will not; `withdraw` is the actor's own. */
+  readonly decision: PendingDecision;
+  /** The value that was asked for; of an `answer` alone. */
+  readonly value?: JsonValue;
   readonly reason?: string;
   readonly decidedBy: string;
   /** The time of the decision: ISO 8601, UTC. */
   readonly decidedAt: string;
   /** `true` if no person decided, since the run has ended. @default false */
   readonly isWithdrawn?: boolean;
+}
+
+/** Tells whether an answer can be used: a yes, or a value. */
+export function isUsable({ decision }: Pick<PendingAnswer, 'decision'>): boolean {
+  return decision === 'approve' || decision === 'answer';
 }
 
 /** The call that an answer is for. All of it must be the same when the answer is used. */
@@ -37,13 +54,24 @@ export interface PendingBinding {
   readonly policyVersion: string;
 }
 
-/** Something that a run has asked and that waits for its answer, as the server stores it. `kind` says what it is; only approvals are asked for by now. */
-export interface Pending {
+/** The requests of runs by their kind, as the people who answer see them. */
+export interface PendingRequests {
+  readonly approval: ApprovalRequest;
+  readonly client: ClientCallRequest;
+  readonly question: QuestionRequest;
+}
+
+export type PendingKind = keyof PendingRequests;
+
+/** Something of one kind that a run has asked and that waits for its answer, as the server stores it. */
+export interface PendingOf<Kind extends PendingKind> {
   readonly id: string;
-  readonly kind: 'approval';
+  readonly kind: Kind;
   readonly binding: PendingBinding;
-  /** The question as people see it, which bears the id and the expiry as well. */
-  readonly request: ApprovalRequest;
+  /** The request itself, which bears the id and the expiry as well. */
+  readonly request: PendingRequests[Kind];
+  /** The schema that the value of an answer must fit. @default any JSON */
+  readonly schema?: JSONSchema7;
   /** The terms of the people admitted to answer, all of which they must meet; without terms the actor of the run is. */
   readonly admitted: readonly ApprovalTerms[];
   /** The rule that asked. */
@@ -57,8 +85,16 @@ export interface Pending {
   readonly usedAt?: string;
 }
 
-/** A question of a run, as people may see it. */
-export type PendingView = Pick<Pending, 'kind' | 'request' | 'createdAt' | 'answer' | 'usedAt'>;
+/** Something that a run has asked: a yes or no to a call, the result of a call that the client is to make, or the answer to a question. */
+export type Pending = { readonly [Kind in PendingKind]: PendingOf<Kind> }[PendingKind];
+
+export type PendingApproval = PendingOf<'approval'>;
+
+/** A request of one kind, as people may see it. */
+export type PendingViewOf<Kind extends PendingKind> = Pick<PendingOf<Kind>, 'id' | 'kind' | 'request' | 'createdAt' | 'answer' | 'usedAt'>;
+
+/** A request of a run, as people may see it. */
+export type PendingView = { readonly [Kind in PendingKind]: PendingViewOf<Kind> }[PendingKind];
 
 /** A selection of questions. */
 export interface PendingQuery {
@@ -96,7 +132,7 @@ export abstract class PendingStore {
   abstract claim(id: string, request: LeaseRequest): Promise<boolean>;
   /** Stores the answer and returns the record with it; undefined when it has one already. */
   abstract answer(id: string, answer: PendingAnswer): Promise<Pending | undefined>;
-  /** Uses up an answer, and returns whether it could be used: a denial cannot, and nothing is used twice. */
+  /** Uses up a yes or a value, and returns whether it could be used: a denial and a withdrawal cannot, and nothing is used twice. */
   abstract use(id: string): Promise<boolean>;
   /** Resolves once there is an answer. Rejects with the signal's reason when it is aborted. */
   abstract answered(id: string, signal: AbortSignal): Promise<Pending>;
@@ -125,7 +161,7 @@ export abstract class PendingWitness {
 /** An answer that was refused. */
 export interface RefusedAnswer {
   readonly decidedBy: string;
-  readonly decision: ApprovalDecision['decision'];
+  readonly decision: PendingDecision;
   /** The reason: the code of the `PendingError`. */
   readonly code: string;
 }

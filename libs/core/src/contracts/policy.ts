@@ -181,3 +181,32 @@ export abstract class PolicyEngine {
   /** Returns the properties for which the application vouches, for a tool of an untrusted source. @default none */
   vouchedFor?(declaredId: string): VouchedTool | undefined;
 }
+
+/**
+ * Ready-made policies. Each is plain data: spread one to change it.
+ *
+ * @example
+ * ToolLoopModule.forRoot({ model, policy: { ...policies.approveWrites, version: '1', deny: ['crm__deleteCustomer'] } });
+ */
+export const policies = {
+  /** Allows every trusted tool that only reads. */
+  readOnly: { version: 'preset:read-only', allow: ['*'], effects: ['read_only'] },
+  /** Allows every trusted tool; those that change anything require an approval. */
+  approveWrites: {
+    version: 'preset:approve-writes',
+    allow: ['*'],
+    requireApproval: [{ effects: ['state_change', 'external_side_effect'] }],
+  },
+  /** Allows every trusted tool without approvals, wherever the information comes from. For prototypes. */
+  allowAll: { version: 'preset:allow-all', allow: ['*'], flow: 'off' },
+} as const satisfies Record<string, Policy>;
+
+/** Returns one policy or several as a list. */
+export function policyList(given: Policy | readonly Policy[] | undefined): readonly Policy[] {
+  if (given === undefined) return [];
+  return isList(given) ? given : [given];
+}
+
+function isList(given: Policy | readonly Policy[]): given is readonly Policy[] {
+  return Array.isArray(given);
+}

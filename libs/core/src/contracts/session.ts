@@ -1,6 +1,6 @@
-import type { JsonObject, JsonValue, ToolInvocationRecord, ToolMessage, ToolSpec, WaitingFor } from '@toolloop/protocol';
+import type { JsonObject, JsonValue, ToolInvocationRecord, ToolMessage, ToolPresentation, ToolSpec, WaitingFor } from '@toolloop/protocol';
 import type { Observable } from 'rxjs';
-import { CHECKED_BY_USE, defineOptions, ITS, TEXT, WHOLE_ABOVE_ZERO, wholeFrom } from '../findings/options.js';
+import { CHECKED_BY_USE, defineOptions, FUNCTION, ITS, TEXT, WHOLE_ABOVE_ZERO, wholeFrom } from '../findings/options.js';
 import { type LoopRequest, REQUEST } from './loop-request.js';
 import type { RegisteredActor } from './tool-call.js';
 
@@ -64,10 +64,19 @@ export interface SessionRequest<Actor = RegisteredActor>
 }
 
 /** The options of one call of a session. */
-export type SessionCallOptions = Pick<CallRequest, 'requestId' | 'signal' | 'approvals'>;
+export interface SessionCallOptions extends Pick<CallRequest, 'requestId' | 'signal' | 'approvals'> {
+  /** Receives what the tool says of its progress, in the order in which it says it, before the call resolves. */
+  readonly onProgress?: (value: JsonValue) => void;
+}
 
 /** A tool of a session, bound to its id. */
 export type SessionTool = (args?: JsonObject, options?: SessionCallOptions) => Promise<CallResult>;
+
+/** A tool of a session as it can be shown: to a model by its spec, to people by its presentation. */
+export interface ShownTool {
+  readonly spec: ToolSpec;
+  readonly presentation?: ToolPresentation;
+}
 
 /** A change in the tools of a session. */
 export interface ToolsChange {
@@ -101,6 +110,8 @@ export interface ToolSession {
    * @throws {InvalidRequestError} `unknown_session` for a session that is closed.
    */
   list(): Promise<readonly ToolSpec[]>;
+  /** Returns what is known of a tool of this moment by its rendered id; undefined for any other id. */
+  describe(id: string): ShownTool | undefined;
   /**
    * Makes one call, as `ToolLoopService.call` does. A call that waits is a run of its own and outlives the session.
    *
@@ -161,7 +172,7 @@ const { tool: _tool, args: _args, requestId, signal, ...OF_SESSIONS } = CALL.rul
 export const SESSION = defineOptions<SessionRequest>({ ...OF_SESSIONS, labels: rules.labels, scope: TEXT });
 
 /** The options of one call of a session. */
-export const SESSION_CALL = defineOptions<SessionCallOptions>({ requestId, signal, approvals: rules.approvals });
+export const SESSION_CALL = defineOptions<SessionCallOptions>({ requestId, signal, approvals: rules.approvals, onProgress: FUNCTION });
 
 /** The key of an account: the principal, and what the application calls the place in which several of its sessions belong together. */
 export interface AccountKey {

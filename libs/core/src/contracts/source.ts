@@ -1,4 +1,4 @@
-import type { ToolOrigin } from '@toolloop/protocol';
+import type { Finding, ToolOrigin } from '@toolloop/protocol';
 import type { Observable } from 'rxjs';
 import { defineOptions, WHOLE_ABOVE_ZERO } from '../findings/options.js';
 import type { Tool } from './tool.js';
@@ -32,18 +32,38 @@ export abstract class ToolSource {
   /** Its name, and whether its tools are trusted; read once. A tool is never more trusted than its source. */
   abstract readonly origin: ToolOrigin;
   /**
-   * Announces the first part of the ids of its tools: `github` for `github__createIssue`. No other tool can have such an id, and policies may name ids under it before the
-   * source has answered. Letters, digits, `-` and `_`, 32 characters at most; read once. @default none: policies can only name tools that are there at the start
+   * Announces the first part of the ids of its tools: `github` for `github__createIssue`, or `mcp__github` for `mcp__github__createIssue`. No other tool can have such an id,
+   * and policies may name ids under it before the source has answered. Letters, digits, `-` and `_`, 32 characters at most; read once. @default none: policies can only name
+   * tools that are there at the start
    */
   readonly prefix?: string;
+  /**
+   * True where the application has pinned the definitions of all tools that the source hands over, for example by their hashes in a file under version control. Their
+   * descriptions then count as pinned, as if a policy did it. @default false: only a policy pins them
+   */
+  readonly isPinned?: boolean;
   /** Emits anything when {@link tools} would return something else. @default the tools are asked for once */
   readonly changes$?: Observable<unknown>;
   /**
-   * Returns all of its tools. The signal is aborted when the answer has taken too long, or the application shuts down. Definitions that are equal to those of before keep
-   * their tools in place; the newest objects are called.
+   * Returns all of its tools, and those that it keeps back itself. The signal is aborted when the answer has taken too long, or the application shuts down. Definitions that
+   * are equal to those of before keep their tools in place; the newest objects are called.
    */
-  abstract tools(signal: AbortSignal): readonly Tool[] | Promise<readonly Tool[]>;
+  abstract tools(signal: AbortSignal): readonly SourceTool[] | Promise<readonly SourceTool[]>;
+  /**
+   * Returns the tools that it is known to have while it has not answered yet: they are in the catalog until it does, and their calls say that it is away.
+   * @default none: its tools join when it answers
+   */
+  known?(): readonly SourceTool[];
 }
+
+/** A tool that its own source keeps out of the catalog. It is in quarantine, with this reason, and a finding. */
+export interface RefusedTool {
+  readonly id: string;
+  readonly refused: Omit<Finding, 'at'>;
+}
+
+/** A part of what a source answers. */
+export type SourceTool = Tool | RefusedTool;
 
 /** Options for all sources of tools, in milliseconds but for `tools`. */
 export interface SourceOptions {

@@ -7,6 +7,7 @@ import type {
   Message,
   RecordedAttachment,
   ToolFailure,
+  WaitingFor,
 } from '@toolloop/protocol';
 import type { PendingStore } from './pending.js';
 import type { AuditStore } from './audit.js';
@@ -286,6 +287,8 @@ export interface RunRecord {
   readonly lease?: Lease;
   /** Absent for a run that has not ended and does not wait. */
   readonly finishReason?: FinishReason;
+  /** The kind of answer that a waiting run waits for. */
+  readonly waitingFor?: WaitingFor;
   /** The sequence of its last event; 0 for none. */
   readonly lastSequence: number;
   /** The reason why it is to end. */
@@ -299,7 +302,7 @@ export interface RunRecord {
 }
 
 /** A run to add; with `entries` where it begins with what another one did. */
-export type NewRun = Pick<RunRecord, 'runId' | 'tenant' | 'actorId' | 'loop' | 'request' | 'forkOf'> & {
+export type NewRun = Pick<RunRecord, 'runId' | 'tenant' | 'actorId' | 'loop' | 'request' | 'forkOf' | 'waitingFor'> & {
   readonly entries?: readonly RunEntry[];
 };
 
@@ -315,7 +318,7 @@ export interface RunWrite {
   /** The keys of entries that are dropped, since those that are appended say the same. None of them is appended. @default none */
   readonly dropped?: readonly string[];
   readonly events: readonly LoopEvent[];
-  readonly ending?: { readonly status: 'waiting' | 'ended'; readonly finishReason: FinishReason };
+  readonly ending?: { readonly status: 'waiting' | 'ended' } & Required<Pick<RunRecord, 'finishReason'>> & Pick<RunRecord, 'waitingFor'>;
 }
 
 /** A selection of one actor's runs. */

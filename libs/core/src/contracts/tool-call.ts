@@ -1,6 +1,7 @@
 import { inspect } from 'node:util';
 import type { LoggerService } from '@nestjs/common';
-import type { MediaPart } from '@toolloop/protocol';
+import type { JsonValue, MediaPart } from '@toolloop/protocol';
+import type { JSONSchema7 } from 'json-schema';
 import { BOOLEAN, defineOptions, NOT_NEGATIVE, oneOf } from '../findings/options.js';
 
 /** Whom a run acts for and what the application gave it. The same for every call of the run. */
@@ -18,6 +19,17 @@ export interface RunContext<Actor = RegisteredActor> {
   readonly state: Map<string, unknown>;
 }
 
+/** A question to the actor of a run; see `context.ask`. */
+export interface Question {
+  /** Names the question in its call: asking again under the same key and with the same schema gives the answer that is there. */
+  readonly key: string;
+  readonly question: string;
+  /** The form of the answer: a string, number, integer, boolean or enum, `format: 'date'`, or an object of up to eight such fields. */
+  readonly schema: JSONSchema7;
+  /** The author of the words: people are shown it. @default 'tool' */
+  readonly askedBy?: 'tool' | 'model';
+}
+
 /** The second input of a tool, which `@ToolContext()` injects. */
 export interface ToolCallContext<Actor = RegisteredActor> extends RunContext<Actor> {
   /** Starts at 1. */
@@ -32,6 +44,13 @@ export interface ToolCallContext<Actor = RegisteredActor> extends RunContext<Act
   readonly logger: LoggerService;
   /** Emits a `tool-progress` event with this value, as JSON. */
   progress(value: unknown): void;
+  /**
+   * Asks the actor of the run, and resolves to an answer that fits the schema; for tools that only read. Where there is no answer yet the attempt ends here, the run waits, and the method
+   * is called again from its top once there is one: do nothing before it that must not be done twice. The wait does not count as the tool's time.
+   *
+   * @throws {ToolError} Where the question was declined, or not answered within a day, and for a question that cannot be asked.
+   */
+  ask(question: Question): Promise<JsonValue>;
   /**
    * Turns an opaque connection id into a credential, for the duration of this call. Rejects if policy does not let the tool use it, if the call is over,
    * or if no `ConnectionBroker` is bound.

@@ -3,6 +3,7 @@ import {
   type ArgumentProblem,
   type Audience,
   type EntityReference,
+  isRecord,
   type JsonObject,
   type JsonValue,
   PRESENTATION_TONES,
@@ -227,6 +228,27 @@ export interface ToolInstructions extends Pick<ToolNote, 'id' | 'tools'> {
   readonly text: string;
 }
 
+/**
+ * A refusal by the tool itself. It is a decision like that of a policy: the record and the audit have its rule and its version, and the model reads the text of a tool
+ * that it may not call.
+ */
+export interface ToolRefusal {
+  /** The rule that refuses, for the record: `orders: own rows`. */
+  readonly rule: string;
+  /** For people, in the record; no model reads it. */
+  readonly reason: string;
+  /** The version of the rules that refuse. @default that of the policy which let the call pass */
+  readonly version?: string;
+}
+
+/** The tool's own word on a call: anything but `true` denies. */
+export type ToolWord = boolean | ToolRefusal;
+
+/** Tells whether an answer, which may be anything, names a rule and a reason. */
+export function isRefusal(answer: unknown): answer is ToolRefusal {
+  return isRecord(answer) && typeof answer['rule'] === 'string' && typeof answer['reason'] === 'string';
+}
+
 /** A tool that can be run. Only `ToolRunner.exec` calls {@link invoke}; everything else goes by {@link spec}. */
 export interface Tool extends ToolSettings {
   readonly spec: ToolSpec;
@@ -244,7 +266,9 @@ export interface Tool extends ToolSettings {
   /** The tool whose result brought it, as the model called it. Set on entity tools. */
   readonly givenBy?: string;
   /** Decides whether the actor of a run may call it, in addition to policy; called for every call. Any answer but `true` denies. */
-  readonly canCall?: (run: RunContext) => boolean | Promise<boolean>;
+  readonly canCall?: (run: RunContext) => ToolWord | Promise<ToolWord>;
+  /** Decides on one call by its input, which is a copy of the method's; see `preflight` of `@LlmTool`. */
+  readonly preflight?: (input: unknown, context: ToolCallContext) => ToolWord | Promise<ToolWord>;
   /** Describes the effect of a call to its approver: a sentence or a `ToolPreview`. It receives the method's input. */
   readonly preview?: (input: unknown, context: ToolCallContext) => unknown;
   /** Set where a call asks for the effect, and the directive runner has it later. */
@@ -255,8 +279,18 @@ export interface Tool extends ToolSettings {
   readonly replacedGuards?: readonly string[];
   /** Set where a call is a run: the loop performs it in the place of {@link invoke}. */
   readonly subRun?: SubRun;
+  /** Set where the client makes the call: its result stands in the place of what {@link invoke} returns. */
+  readonly client?: ClientSide;
   /** Calls the user's code. May return a value, a Promise, an Observable or an AsyncIterable. */
   invoke(input: unknown, context: ToolCallContext): unknown;
+}
+
+/** The part of a tool that the client does. */
+export interface ClientSide {
+  /** The schema of its result. @default any JSON */
+  readonly resultSchema?: JSONSchema7;
+  /** The milliseconds after which no result is taken any more. */
+  readonly expiresAfterMs: number;
 }
 
 /** Nest's own layers round one tool method: what its handlers have in controllers, its tools have here. */

@@ -2,7 +2,7 @@ import type { Type } from '@nestjs/common';
 import { type Finding, TOOL_EFFECTS, type ToolEffect, type ToolLabels } from '@toolloop/protocol';
 import 'reflect-metadata';
 import type { RunContext, ToolCallContext } from '../contracts/tool-call.js';
-import { type PerformedDirective, TOOL_SETTINGS, type ToolDirective, type ToolSettings } from '../contracts/tool.js';
+import { type PerformedDirective, TOOL_SETTINGS, type ToolDirective, type ToolSettings, type ToolWord } from '../contracts/tool.js';
 import {
   BOOLEAN,
   CHECKED_BY_USE,
@@ -41,9 +41,15 @@ interface MethodOptions extends ToolBasics {
   /**
    * Decides whether the actor of the run may call the tool, in addition to policy: a function, or the name of a method of the class, which is called on the
    * same instance with the run's context. Asked at every call, and with `strictListing` also before the tool is listed. Anything but `true` denies, and so does
-   * an exception, or no answer before the tool's time is up. @default policy alone decides
+   * an exception, or no answer before the tool's time is up. A `ToolRefusal` names the rule for the record. @default policy alone decides
    */
-  readonly canCall?: string | ((run: RunContext) => boolean | Promise<boolean>);
+  readonly canCall?: string | ((run: RunContext) => ToolWord | Promise<ToolWord>);
+  /**
+   * Names a method of the class that decides on one call by what it would act on: it is called on the same instance, with a copy of the input (the DTO, or the named
+   * arguments in an object) and the call's context, after policy has allowed the call and before a person is asked to approve it. It must change nothing. Anything but
+   * `true` denies; a `ToolRefusal` names the rule for the record. What it throws is the failure of the call. @default policy alone decides
+   */
+  readonly preflight?: string;
   /**
    * Names a method of the class that tells the approver what a call would do: it is called on the same instance, with the input (the DTO, or the
    * named arguments in an object) and the call's context, and returns a sentence or a `ToolPreview`. It must change nothing. It is called only when an approval
@@ -213,6 +219,7 @@ export const LLM_TOOL = defineOptions<LlmToolOptions>(
     ...TOOL_BASICS.rules,
     name: TEXT,
     canCall: either(METHOD_NAME, FUNCTION),
+    preflight: METHOD_NAME,
     preview: METHOD_NAME,
     directive: optionsOf(DIRECTIVE, { isHere: true }),
     output: CHECKED_BY_USE,

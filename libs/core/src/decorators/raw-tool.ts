@@ -5,6 +5,7 @@ import type { ToolEffect, ToolPreview } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { SubRun, SubRunProfile } from '../contracts/loop-request.js';
 import type { RunContext, ToolCallContext } from '../contracts/tool-call.js';
+import type { ToolWord } from '../contracts/tool.js';
 import { CHECKED_BY_USE, defineOptions, FUNCTION, optionsOf, TEXT } from '../findings/options.js';
 import { type LlmToolOptions, RAW_DIRECTIVE, type RawDirectiveDeclaration, TOOL_BASICS } from './llm-tool.decorator.js';
 
@@ -25,6 +26,8 @@ export class RawTool {
     readonly type?: RawType,
     /** Set where a call of it is a run. */
     readonly subRun?: SubRun,
+    /** Set where the client makes its calls. */
+    readonly client?: ClientDeclaration,
   ) {}
 }
 
@@ -114,7 +117,7 @@ export type RawInput<Input = unknown> = Type<Input> | StandardInput<Input> | JSO
 /** The options of a tool that is no method of a provider. */
 export type RawToolDeclaration<Input = unknown> = Omit<
   LlmToolOptions,
-  'name' | 'output' | 'reveal' | 'idempotencyKey' | 'canCall' | 'preview' | 'directive'
+  'name' | 'output' | 'reveal' | 'idempotencyKey' | 'canCall' | 'preflight' | 'preview' | 'directive'
 > & {
   /** The tool's id, with its namespace: `web__fetch_page`. */
   readonly id: string;
@@ -123,7 +126,9 @@ export type RawToolDeclaration<Input = unknown> = Omit<
   /** As in `@LlmTool()`. */
   idempotencyKey?(this: void, input: Input, context: RunContext): string;
   /** As in `@LlmTool()`, as a function. */
-  readonly canCall?: (run: RunContext) => boolean | Promise<boolean>;
+  readonly canCall?: (run: RunContext) => ToolWord | Promise<ToolWord>;
+  /** As in `@LlmTool()`, as a function. */
+  preflight?(this: void, input: Input, context: ToolCallContext): ToolWord | Promise<ToolWord>;
   /** As in `@LlmTool()`, as a function. */
   preview?(this: void, input: Input, context: ToolCallContext): string | ToolPreview | Promise<string | ToolPreview>;
   /** As in `@LlmTool()`, its `compensate` as a function. */
@@ -136,6 +141,7 @@ export const RAW_TOOL = defineOptions<RawToolDeclaration & { readonly execute?: 
     id: TEXT,
     input: CHECKED_BY_USE,
     canCall: FUNCTION,
+    preflight: FUNCTION,
     preview: FUNCTION,
     directive: optionsOf(RAW_DIRECTIVE, { isHere: true }),
     output: CHECKED_BY_USE,
@@ -153,6 +159,52 @@ export interface RawToolClass<Options = never> {
   readonly shortName?: string;
 }
 
+/** The part of a client's tool that the client does, as it was declared. */
+export interface ClientDeclaration {
+  readonly output: RawInput | undefined;
+  readonly expiresAfterMs: number;
+}
+
+/** A tool that the client of a run calls: what it opens, picks or measures there. */
+export interface ClientToolDeclaration<Input = unknown> extends Pick<
+  RawToolDeclaration<Input>,
+  'id' | 'description' | 'effect' | 'input' | 'when' | 'canCall' | 'preflight' | 'preview' | 'presentation'
+> {
+  /** The form of its result: a DTO class, a Standard Schema or a JSON Schema. @default any JSON */
+  readonly output?: RawInput;
+  /** Its labels; what a client returns is never trusted. */
+  readonly labels?: Omit<NonNullable<RawToolDeclaration['labels']>, 'returns'>;
+  /** The milliseconds that the client has. After them a read fails as `timeout`, and what changes things as `unknown_outcome`. @default 600,000, ten minutes */
+  readonly expiresAfterMs?: number;
+}
+
+const CLIENT_EXPIRES_AFTER_MS = 600_000;
+
+/**
+ * Makes a tool of what only the client can do. A call of it goes through every check, then the run waits (`waitingFor: 'client'`), and its client is sent the arguments as the
+ * UI may see them, in a `pending-request` event. The client of the run's own actor answers once, by `RunService.answer`; the result is checked and untrusted.
+ *
+ * @example
+ * clientTool({ id: 'screen__pick_colour', description: 'Lets the user pick a colour.', effect: 'read_only', output: { type: 'string' } });
+ */
+export function clientTool<Input>({ output, expiresAfterMs, labels, ...own }: ClientToolDeclaration<Input>): RawTool {
+  const isRead = own.effect === 'read_only';
+  const declaration = {
+    ...own,
+    labels: { ...labels, returns: 'untrusted' },
+    reveal: 'all',
+    ...(!isRead && { idempotent: true }), // the method only hands on the one answer
+  } as const;
+  const client = { output, expiresAfterMs: expiresAfterMs ?? CLIENT_EXPIRES_AFTER_MS };
+  return new RawTool(declaration, `client tool ${own.id}`, AT_THE_CLIENT, undefined, undefined, client);
+}
+
+const AT_THE_CLIENT = {
+  execute(): never {
+    throw new Error('The tool is called by its client.');
+  },
+};
+
 /** The input of a sub-run, unless its declaration has another. */
 export interface SubRunInput {
   readonly prompt: string;
@@ -160,7 +212,7 @@ export interface SubRunInput {
 
 type ToolHalf<Input> = Pick<
   RawToolDeclaration<Input>,
-  'id' | 'description' | 'when' | 'timeoutMs' | 'concurrency' | 'canCall' | 'preview' | 'presentation'
+  'id' | 'description' | 'when' | 'timeoutMs' | 'concurrency' | 'canCall' | 'preflight' | 'preview' | 'presentation'
 >;
 
 /** All options of the tool itself, so that a new one does not compile until it is taken out of those of the run. */
@@ -205,11 +257,12 @@ export function subRunTool<Input = SubRunInput>(declaration: SubRunToolDeclarati
     timeoutMs,
     concurrency,
     canCall,
+    preflight,
     preview,
     presentation,
     ...profile
   } = declaration;
-  const given: OptionsOfTool<Input> = { when, timeoutMs, concurrency, canCall, preview, presentation };
+  const given: OptionsOfTool<Input> = { when, timeoutMs, concurrency, canCall, preflight, preview, presentation };
   const said = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   // What its calls may do is decided call by call, by what both runs have read: the sub-run itself takes and gives nothing.
   const labels = { returns: 'untrusted', reads: 'private', egress: false, accepts: { untrusted: true, private: true } } as const;

@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
 import { Inject, Injectable, Optional } from '@nestjs/common';
 import type { DirectiveStatus, JsonObject, JsonValue, ToolFailure, ToolPreview } from '@toolloop/protocol';
 import type { Observable } from 'rxjs';
 import { AuditTrail } from '../audit/audit-trail.js';
+import { Operators } from '../audit/operators.js';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 import {
   type DirectiveChange,
@@ -36,14 +38,27 @@ export interface DirectiveFinding {
   readonly tookPlace?: boolean;
 }
 
+/** The terms of an undoing. */
+export interface DirectiveUndoing {
+  /** Kept with the change. */
+  readonly reason?: string;
+  /** The milliseconds to wait for its end. @default 30,000 */
+  readonly waitMs?: number;
+}
+
 interface Identified {
   readonly id: string | undefined;
   /** True if the person may see and decide about every directive of the tenant. */
   readonly isOperator: boolean;
+  /** True if the person may undo every effect of the tenant, as an operator of the application or of directives. */
+  readonly mayUndo: boolean;
 }
 
 /** The valid answers. Others of an untyped caller, such as null or 'no', could be read either way, and one reading is a second effect. */
 const ANSWERS: ReadonlySet<unknown> = new Set([true, false, undefined]);
+
+const UNDOING_MS = 30_000;
+const POLL_MS = 50;
 
 /** The lease between a person's answer and the next attempt, in milliseconds. */
 const TURN_MS = 15_000;
@@ -62,6 +77,7 @@ export class DirectiveService<Actor = RegisteredActor> {
     private readonly identity: ActorIdentity<Actor>,
     private readonly catalog: ToolCatalog,
     @Inject(TOOL_LOOP_OPTIONS) { directives }: ToolLoopOptions,
+    private readonly applicationOperators: Operators<Actor>,
     @Optional() trail?: AuditTrail,
   ) {
     this.store = stores.directives;
@@ -108,8 +124,32 @@ export class DirectiveService<Actor = RegisteredActor> {
    */
   async cancel(directiveId: string, operator: DirectiveOperator<Actor>, reason?: string): Promise<DirectiveView> {
     const record = await this.find(directiveId, operator);
-    const change = await this.permitted('cancel', record, operator, () => this.cancellationOf(record, operator));
-    return this.changed(record, change, { by: this.nameOf(operator), ...(reason !== undefined && { reason }) });
+    return toDirectiveView(stillThere(await this.cancelled(record, operator, reason)));
+  }
+
+  /**
+   * Cancels a directive as {@link cancel} does, and resolves once its effect is undone: to its view then, or as it is when the time is up. One that had no effect, or is
+   * undone by now, stays as it is. Rejects with a `DirectiveError`: `not_possible` if its tool cannot undo it.
+   *
+   * @example
+   * const { status } = await directives.undo(directiveId, { actor, tenant }); // 'compensated'
+   */
+  async undo(
+    directiveId: string,
+    operator: DirectiveOperator<Actor>,
+    { reason, waitMs = UNDOING_MS }: DirectiveUndoing = {},
+  ): Promise<DirectiveView> {
+    const until = performance.now() + waitMs;
+    for (;;) {
+      const record = await this.find(directiveId, operator);
+      const { status, task } = record;
+      const isToUndo = task === 'perform' && (status === 'pending' || status === 'succeeded');
+      if (isToUndo)
+        await this.cancelled(record, operator, reason); // if it has changed meanwhile, it is looked at again
+      else if (status !== 'pending' && status !== 'performing') return toDirectiveView(record);
+      if (performance.now() >= until) return toDirectiveView(record);
+      await wait(POLL_MS);
+    }
   }
 
   /**
@@ -134,13 +174,24 @@ export class DirectiveService<Actor = RegisteredActor> {
     return toDirectiveView(await this.required(held, { ...change, event: 'retried' }));
   }
 
+  /** Resolves to undefined if the directive has changed meanwhile. */
+  private async cancelled(
+    record: DirectiveRecord,
+    operator: DirectiveOperator<Actor>,
+    reason: string | undefined,
+  ): Promise<DirectiveRecord | undefined> {
+    const change = await this.permitted('cancel', record, operator, () => this.cancellationOf(record, operator));
+    await this.audit.record(change.event, record, { by: this.nameOf(operator), ...(reason !== undefined && { reason }) });
+    return this.store.change(versionOf(record), change);
+  }
+
   private cancellationOf({ intent, status, task, failure }: DirectiveRecord, operator: DirectiveOperator<Actor>): DirectiveChange {
     if (status === 'pending' && task === 'perform')
       return failure?.code === 'unknown_outcome'
         ? { event: 'unknown_outcome', status: 'unknown_outcome', failure } // an attempt may have had its effect
         : { event: 'cancelled', status: 'cancelled' };
     if (status !== 'succeeded') throw notPossible(`It is ${status} and cannot be cancelled.`);
-    this.assertOperator(intent.authority.actorId, operator);
+    if (!this.identified(operator).mayUndo) this.assertOperator(intent.authority.actorId, operator);
     if (!directiveToolOf(this.catalog, intent)?.directive.compensate)
       throw notPossible('It was performed, and its tool has no way to undo it.');
     return { event: 'cancelled', status: 'pending', task: 'compensate', attempts: 0, dueInMs: 0 };
@@ -200,16 +251,14 @@ export class DirectiveService<Actor = RegisteredActor> {
   }
 
   private async required(record: DirectiveRecord, change: DirectiveChange): Promise<DirectiveRecord> {
-    const changed = await this.store.change(versionOf(record), change);
-    if (changed) return changed;
-    throw notPossible('It has changed meanwhile. Look at it again.');
+    return stillThere(await this.store.change(versionOf(record), change));
   }
 
   private async find(directiveId: string, operator: DirectiveOperator<Actor>): Promise<DirectiveRecord> {
     const { tenant } = operator;
     const record = typeof directiveId === 'string' ? await this.store.find({ tenant, directiveId }) : undefined;
-    const { id, isOperator } = this.identified(operator);
-    if (record && (isOperator || id === record.intent.authority.actorId)) return record;
+    const { id, mayUndo } = this.identified(operator);
+    if (record && (mayUndo || id === record.intent.authority.actorId)) return record;
     throw new DirectiveError('not_found', 'There is no such directive.');
   }
 
@@ -221,14 +270,20 @@ export class DirectiveService<Actor = RegisteredActor> {
     throw new DirectiveError('not_permitted', `${described} decides about this.`);
   }
 
-  private identified({ actor }: DirectiveOperator<Actor>): Identified {
-    const held = this.identity.rolesOf(actor);
-    return { id: this.identity.idOf(actor), isOperator: this.operators.roles?.some((role) => held.includes(role)) ?? false };
+  private identified(person: DirectiveOperator<Actor>): Identified {
+    const held = this.identity.rolesOf(person.actor);
+    const isOperator = this.operators.roles?.some((role) => held.includes(role)) ?? false;
+    return { id: this.identity.idOf(person.actor), isOperator, mayUndo: isOperator || this.applicationOperators.may(person, 'undo') };
   }
 
   private nameOf({ actor }: DirectiveOperator<Actor>): string {
     return this.identity.idOf(actor) ?? 'unknown';
   }
+}
+
+function stillThere(changed: DirectiveRecord | undefined): DirectiveRecord {
+  if (changed) return changed;
+  throw notPossible('It has changed meanwhile. Look at it again.');
 }
 
 function notPossible(message: string): DirectiveError {

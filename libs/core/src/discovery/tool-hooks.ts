@@ -1,7 +1,7 @@
 import type { Type } from '@nestjs/common';
 import type { Finding } from '@toolloop/protocol';
 import type { RunContext, ToolCallContext } from '../contracts/tool-call.js';
-import type { PerformedDirective } from '../contracts/tool.js';
+import { isRefusal, type PerformedDirective, type ToolWord } from '../contracts/tool.js';
 import type { RawToolDeclaration } from '../decorators/raw-tool.js';
 import { methodNamesOf, type ToolMethod } from '../decorators/tool-metadata.js';
 import { nearestName } from '../findings/options.js';
@@ -13,25 +13,31 @@ export type ToolTarget = (run: RunContext) => object | Promise<object>;
 
 /** The hooks of a tool before its calls. */
 export interface ToolHooks {
-  readonly canCall?: (target: ToolTarget, run: RunContext) => boolean | Promise<boolean>;
+  readonly canCall?: (target: ToolTarget, run: RunContext) => ToolWord | Promise<ToolWord>;
+  readonly preflight?: (target: ToolTarget, input: unknown, context: ToolCallContext) => ToolWord | Promise<ToolWord>;
   readonly preview?: (target: ToolTarget, input: unknown, context: ToolCallContext) => unknown;
   /** Undoes what a directive of the tool did. */
   readonly compensate?: (target: ToolTarget, input: unknown, performed: PerformedDirective, context: ToolCallContext) => unknown;
 }
 
 /** The hooks of a tool that has no target. */
-export type OwnHooks = Pick<RawToolDeclaration, 'canCall' | 'preview'> & { readonly compensate?: RawCompensation | undefined };
+export type OwnHooks = Pick<RawToolDeclaration, 'canCall' | 'preflight' | 'preview'> & {
+  readonly compensate?: RawCompensation | undefined;
+};
 
 type RawCompensation = NonNullable<NonNullable<RawToolDeclaration['directive']>['compensate']>;
 
 /** The hooks of a decorated method, which are methods beside it, looked up by name when they are asked. */
 export function methodHooks({ options }: ToolMethod): ToolHooks {
-  const { canCall, preview, directive } = options ?? {};
+  const { canCall, preflight, preview, directive } = options ?? {};
   const compensate = directive?.compensate;
   const { canCall: own } = ownHooks(typeof canCall === 'function' ? { canCall } : {});
   return {
     ...(own && { canCall: own }),
-    ...(typeof canCall === 'string' && { canCall: async (target, run) => (await callMethod(await target(run), canCall, [run])) === true }),
+    ...(typeof canCall === 'string' && { canCall: async (target, run) => toWord(await callMethod(await target(run), canCall, [run])) }),
+    ...(preflight !== undefined && {
+      preflight: async (target, input, context) => toWord(await callMethod(await target(context), preflight, [input, context])),
+    }),
     ...(preview !== undefined && {
       preview: async (target, input, context) => callMethod(await target(context), preview, [input, context]),
     }),
@@ -41,9 +47,15 @@ export function methodHooks({ options }: ToolMethod): ToolHooks {
   };
 }
 
-export function ownHooks({ canCall, preview, compensate }: OwnHooks): ToolHooks {
+/** A method may answer anything. */
+function toWord(answer: unknown): ToolWord {
+  return isRefusal(answer) ? answer : answer === true;
+}
+
+export function ownHooks({ canCall, preflight, preview, compensate }: OwnHooks): ToolHooks {
   return {
     ...(canCall && { canCall: (_target, run) => canCall(run) }),
+    ...(preflight && { preflight: (_target, input, context) => preflight(input, context) }),
     ...(preview && { preview: (_target, input, context) => preview(input, context) }),
     ...(compensate && { compensate: (_target, input, performed, context) => compensate(input, performed, context) }),
   };
@@ -51,16 +63,17 @@ export function ownHooks({ canCall, preview, compensate }: OwnHooks): ToolHooks 
 
 /** Returns the names of the methods that are called for a tool: its own, and those of its hooks. */
 export function methodsAskedOf({ property, options }: ToolMethod): readonly string[] {
-  const { canCall, preview, directive } = options ?? {};
-  return [property, canCall, preview, directive?.compensate].filter((name) => typeof name === 'string');
+  const { canCall, preflight, preview, directive } = options ?? {};
+  return [property, canCall, preflight, preview, directive?.compensate].filter((name) => typeof name === 'string');
 }
 
 /** Hooks that name no method of the class. */
 export function methodHookFindings(at: string, type: Type, { options }: ToolMethod): Finding[] {
-  const { canCall, preview, directive } = options ?? {};
+  const { canCall, preflight, preview, directive } = options ?? {};
   return [
     ...namedFindings(at, type, 'compensate', directive?.compensate),
     ...namedFindings(at, type, 'canCall', canCall),
+    ...namedFindings(at, type, 'preflight', preflight),
     ...namedFindings(at, type, 'preview', preview),
   ];
 }

@@ -1,8 +1,9 @@
 import type { Type } from '@nestjs/common';
-import type { Finding, ToolLabels, ToolOrigin, ToolSpec } from '@toolloop/protocol';
+import { type Finding, isRecord, type ToolLabels, type ToolOrigin, type ToolSpec } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import { TOOL_EXECUTION_OPTIONS, type ToolCallContext, type ToolExecutionOptions } from '../contracts/tool-call.js';
 import {
+  type ClientSide,
   type ResultProjector,
   type Tool,
   TOOL_SETTINGS,
@@ -11,12 +12,12 @@ import {
   type ToolSettings,
 } from '../contracts/tool.js';
 import { LLM_TOOL, type LlmToolOptions } from '../decorators/llm-tool.decorator.js';
-import { RAW_TOOL, type RawTool, type RawToolDeclaration } from '../decorators/raw-tool.js';
+import { type ClientDeclaration, RAW_TOOL, type RawTool, type RawToolDeclaration } from '../decorators/raw-tool.js';
 import { providerOptionsOf, type ResolvedOutput, resolveOutput, type ToolMethod } from '../decorators/tool-metadata.js';
 import { TOOL_PROVIDER } from '../decorators/tool-provider.decorator.js';
 import { nearestName } from '../findings/options.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
-import { compileRawInput } from '../schema/raw-input.js';
+import { compileRawInput, isStandardSchema } from '../schema/raw-input.js';
 import type { ProjectionCompiler } from '../schema/result-projection.js';
 import { compileReveal } from '../schema/reveal.js';
 import { declaredFindings, patternWarnings } from '../schema/subset.js';
@@ -38,6 +39,7 @@ export interface ToolTemplate extends ToolSettings {
   readonly layers?: NonNullable<Tool['layers']>;
   readonly directive?: NonNullable<Tool['directive']>;
   readonly subRun?: NonNullable<Tool['subRun']>;
+  readonly client?: NonNullable<Tool['client']>;
   readonly instructions?: ToolInstructions;
   readonly hooks: ToolHooks;
   readonly call: (target: object, input: unknown, context: ToolCallContext) => unknown;
@@ -100,15 +102,16 @@ export class ToolTemplateCompiler {
   }
 
   /** A tool that is no method; it is called on nothing. */
-  compileRaw({ declaration, at, subRun }: RawTool, execute: RawCall): CompiledTool {
-    const { id = '', input: declared, canCall, preview, ...options } = RAW_TOOL.sound(declaration);
-    const hooks = ownHooks({ canCall, preview, compensate: options.directive?.compensate });
+  compileRaw({ declaration, at, subRun, client }: RawTool, execute: RawCall): CompiledTool {
+    const { id = '', input: declared, canCall, preflight, preview, ...options } = RAW_TOOL.sound(declaration);
+    const hooks = ownHooks({ canCall, preflight, preview, compensate: options.directive?.compensate });
     const reserved = withoutAllowed(this.rules.reservedArguments, options.allowReserved?.arguments);
     const input = compileRawInput({ at, reserved, input: declared }, this.validators);
     const call: ToolTemplate['call'] = (_target, built, context) => execute(built, context);
     const { template, ...compiled } = this.assemble({ at, declaredId: id, options, input, call, hooks });
-    const findings = [...RAW_TOOL.findings(declaration, at), ...compiled.findings];
-    return { ...compiled, template: { ...template, ...(subRun && { subRun }) }, findings };
+    const side = client && compileClientSide(at, client, this.validators);
+    const findings = [...RAW_TOOL.findings(declaration, at), ...compiled.findings, ...(side?.findings ?? [])];
+    return { ...compiled, template: { ...template, ...(subRun && { subRun }), ...(side && { client: side.client }) }, findings };
   }
 
   private assemble(parts: ToolParts): CompiledTool & { readonly template: ToolTemplate } {
@@ -230,6 +233,26 @@ function toTemplate(
   };
 }
 
+/** Compiles the part of a tool that the client does: the schema of its result. */
+function compileClientSide(
+  at: string,
+  { output, expiresAfterMs }: ClientDeclaration,
+  validators: SchemaValidators,
+): { readonly client: ClientSide; readonly findings: readonly Finding[] } {
+  const remedy = 'Give whole milliseconds above 0, or leave it out for ten minutes.';
+  const isWrong = !Number.isSafeInteger(expiresAfterMs) || expiresAfterMs < 1;
+  const timing = isWrong ? [{ at, problem: 'Its expiresAfterMs is no time.', remedy }] : [];
+  if (output === undefined) return { client: { expiresAfterMs }, findings: timing };
+  // A schema of anything but an object is taken as it is.
+  const isPlain = isRecord(output) && output['type'] !== 'object' && !isStandardSchema(output);
+  const { input, findings } = isPlain
+    ? { input: { schema: output }, findings: [] }
+    : compileRawInput({ at, reserved: [], input: output }, validators);
+  const broken = validators.problemWith(input.schema);
+  const unusable = broken === undefined ? [] : [{ at, problem: `Its output cannot be checked: ${broken}.`, remedy: 'Correct the schema.' }];
+  return { client: { resultSchema: input.schema, expiresAfterMs }, findings: [...timing, ...findings, ...unusable] };
+}
+
 function isEntityTool({ declaredId }: Pick<ToolParts, 'declaredId'>): boolean {
   return declaredId.includes('_*_');
 }
@@ -254,11 +277,12 @@ const DISCOVERED: ToolOrigin = { source: 'discovery', trusted: true };
 /** The tool that a template makes, called on what is found for the run. */
 export function boundTool(template: ToolTemplate, target: ToolTarget): Tool {
   const { call, hooks, returns: _returns, directive, ...shared } = template;
-  const { canCall, preview, compensate } = hooks;
+  const { canCall, preflight, preview, compensate } = hooks;
   return {
     ...shared,
     origin: DISCOVERED,
     ...(canCall && { canCall: (run) => canCall(target, run) }),
+    ...(preflight && { preflight: (input, context) => preflight(target, input, context) }),
     ...(preview && { preview: (input, context) => preview(target, input, context) }),
     ...(directive && {
       directive: {

@@ -1,5 +1,13 @@
-import type { ApprovalRequest, ApprovalTerms } from '@toolloop/protocol';
-import type { Pending, PendingAnswer, PendingBinding, PendingStore } from '../contracts/pending.js';
+import type { ApprovalRequest, ApprovalTerms, LoopEventBody, WaitingCall } from '@toolloop/protocol';
+import type {
+  Pending,
+  PendingAnswer,
+  PendingApproval,
+  PendingBinding,
+  PendingKind,
+  PendingOf,
+  PendingStore,
+} from '../contracts/pending.js';
 import { isExpired, withdraw } from '../pending/pending.service.js';
 import { areSamePeople } from '../policy/rules.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
@@ -10,90 +18,56 @@ import { type Call, CallPending, type ExecutionScope, type ReadCall } from './ca
 import { shownArguments } from './describe.js';
 import type { CallPreview } from './preview.js';
 
-/** Asks people about calls and uses their answers. Policy's approvals and the repetition of a call with an unknown outcome both go through it. */
-export class AskedApprovals {
-  private readonly store: PendingStore;
+/** Keeps what calls ask of people and clients, and waits for the answers. Everything that is asked goes through it, whatever its kind. */
+export class Asking {
+  protected readonly store: PendingStore;
 
   constructor(
-    stores: BoundedStores,
-    private readonly preview: CallPreview,
+    { pending }: Pick<BoundedStores, 'pending'>,
     private readonly audit: CallAudit | undefined,
   ) {
-    this.store = stores.pending;
+    this.store = pending;
   }
 
-  async find(approvalId: string | undefined): Promise<Pending | undefined> {
-    return approvalId === undefined ? undefined : this.store.find(approvalId);
-  }
-
-  /** The approval that was asked for before, as long as the call is the same, and policy still asks the same people, in whatever version. */
-  async findSame(approvalId: string | undefined, call: ReadCall, question: ApprovalQuestion): Promise<Pending | undefined> {
-    const record = await this.find(approvalId);
-    if (!record) return undefined;
-    const isSameCall = callIn(record.binding) === callIn(bindingOf(call, question));
-    const isEditable = record.answer?.args === undefined || question.mayEdit;
-    return isSameCall && isEditable && areSamePeople(record.admitted, question.terms) ? record : undefined;
+  /** Finds what was asked under an id, as long as it is of that kind: no answer to one kind stands for one to another. */
+  async findOf<Kind extends PendingKind>(kind: Kind, id: string | undefined): Promise<PendingOf<Kind> | undefined> {
+    const record = id === undefined ? undefined : await this.store.find(id);
+    return record && isOf(kind, record) ? record : undefined;
   }
 
   /**
-   * Asks a person about a call. The id of an approval follows from its run, step, call and question, so that a run which lost it, as in a crash, finds the approval
-   * again and asks no person twice. One that was withdrawn is no answer, and is asked for anew.
+   * Asks once. The id follows from what is asked, so that a run which lost it, as in a crash, finds the record again and no person is asked twice. One that was withdrawn
+   * because its run had ended is no answer, and is asked for anew.
    */
-  async ask(call: ReadCall, question: ApprovalQuestion, after?: string): Promise<Pending> {
-    const approvalId = approvalIdOf(call, question, after);
-    const known = await this.store.find(approvalId);
-    if (known?.answer?.isWithdrawn) return this.ask(call, question, approvalId);
-    return known ?? this.add(approvalId, call, question);
+  protected async once<Kind extends PendingKind>(
+    kind: Kind,
+    idAfter: (before?: string) => string,
+    make: Making<Kind>,
+  ): Promise<PendingOf<Kind>> {
+    for (let id = idAfter(); ; id = idAfter(id)) {
+      const known = await this.findOf(kind, id);
+      if (!known?.answer?.isWithdrawn) return known ?? make(id);
+    }
   }
 
-  private async add(approvalId: string, call: ReadCall, question: ApprovalQuestion): Promise<Pending> {
-    const { tool, input, scope, request } = call;
-    const { reason, mayEdit, mayRemember, terms, rule } = question;
-    const createdAt = new Date();
-    const expiresAfter = Math.min(...(terms.length > 0 ? terms : [{}]).map(expiryOf));
-    const expiresAt = new Date(createdAt.getTime() + expiresAfter).toISOString();
-    const preview = await this.preview.of(call);
-    const record: Pending = {
-      id: approvalId,
-      kind: 'approval',
-      request: {
-        approvalId,
-        ...waitingRunOf(scope),
-        step: request.step,
-        toolCallId: request.call.toolCallId,
-        tool: tool.spec.id,
-        declaredId: tool.spec.declaredId,
-        ...(tool.entity && { instanceId: tool.entity.instanceId }),
-        args: shownArguments(input.args, tool.input.hidden),
-        reason,
-        ...(preview && { preview }),
-        ...(tool.presentation && { presentation: tool.presentation }),
-        expiresAt,
-        mayEdit,
-        mayRemember,
-      },
-      binding: bindingOf(call, question),
-      admitted: terms,
-      rule,
-      createdAt: createdAt.toISOString(),
-      expiresAt,
-    };
+  protected async keep<Kind extends PendingKind>(call: ReadCall, record: PendingOf<Kind> & Pending): Promise<PendingOf<Kind>> {
     await this.audit?.asked(call, record);
     await this.store.add(record);
     return record;
   }
 
   /**
-   * Resolves once a person has answered while the run waited; false where no answer came in time.
+   * Resolves once there is an answer while the run waited; false where none came in time.
    *
    * @throws {CallPending} Where the run does not wait.
    */
-  async answered({ id, request: approval, expiresAt }: Pending, { scope, request }: Call): Promise<boolean> {
-    await scope.emit({ type: 'approval-request', step: request.step, approval }); // again, for a reader who comes later
-    if (scope.approvals.mode === 'suspend') throw new CallPending('approval');
+  async answered(record: Pending, { scope, request }: Call): Promise<boolean> {
+    const { id, kind, expiresAt } = record;
+    await scope.emit(requestEvent(record, request.step)); // again, for a reader who comes later
+    if (scope.approvals.mode === 'suspend') throw new CallPending(kind);
     const link = linkSignal(scope.signal, {
       ms: Math.max(0, Date.parse(expiresAt) - Date.now()),
-      message: 'The approval expired without an answer.',
+      message: 'It expired without an answer.',
     });
     try {
       await untilAborted(this.store.answered(id, link.signal), link.signal);
@@ -107,18 +81,110 @@ export class AskedApprovals {
     }
   }
 
-  /** Emits the decision. */
-  async tell({ id: approvalId }: Pending, answer: PendingAnswer, { scope, request }: Call): Promise<void> {
+  /** Emits what became of it. */
+  async tell({ id, kind, binding: { toolCallId } }: Pending, answer: PendingAnswer, { scope, request: { step } }: Call): Promise<void> {
     const { decision, reason, decidedBy } = answer;
-    const told = { approvalId, decision, ...(reason !== undefined && { reason }) };
-    await scope.emit({ type: 'approval-decision', step: request.step, decision: told, decidedBy });
+    if (kind !== 'approval')
+      return scope.emit({ type: 'pending-answer', step, kind, pendingId: id, toolCallId, decision, answeredBy: decidedBy });
+    if (decision === 'answer') return;
+    const told = { approvalId: id, decision, ...(reason !== undefined && { reason }) };
+    return scope.emit({ type: 'approval-decision', step, decision: told, decidedBy });
   }
 
-  /** Uses a yes up, once and in time; the reason where that cannot be. */
+  /** Uses a yes or a value up, once and in time; the reason where that cannot be. */
   async use(record: Pending): Promise<string | undefined> {
     if (isExpired(record)) return 'The approval had expired';
     return (await this.store.use(record.id)) ? undefined : 'The approval was used already';
   }
+}
+
+/** Makes what is asked, and keeps it under this id. */
+type Making<Kind extends PendingKind> = (id: string) => Promise<PendingOf<Kind>>;
+
+function isOf<Kind extends PendingKind>(kind: Kind, record: { readonly kind: PendingKind }): record is PendingOf<Kind> {
+  return record.kind === kind;
+}
+
+function requestEvent(record: Pending, step: number): LoopEventBody {
+  if (record.kind === 'approval') return { type: 'approval-request', step, approval: record.request };
+  if (record.kind === 'client') return { type: 'pending-request', step, kind: record.kind, request: record.request };
+  return { type: 'pending-request', step, kind: record.kind, request: record.request };
+}
+
+/** Asks people about calls and uses their answers. Policy's approvals and the repetition of a call with an unknown outcome both go through it. */
+export class AskedApprovals extends Asking {
+  constructor(
+    stores: Pick<BoundedStores, 'pending'>,
+    private readonly preview: CallPreview,
+    audit: CallAudit | undefined,
+  ) {
+    super(stores, audit);
+  }
+
+  async find(approvalId: string | undefined): Promise<PendingApproval | undefined> {
+    return this.findOf('approval', approvalId);
+  }
+
+  /** The approval that was asked for before, as long as the call is the same, and policy still asks the same people, in whatever version. */
+  async findSame(approvalId: string | undefined, call: ReadCall, question: ApprovalQuestion): Promise<PendingApproval | undefined> {
+    const record = await this.find(approvalId);
+    if (!record) return undefined;
+    const isSameCall = callIn(record.binding) === callIn(bindingOf(call, question));
+    const isEditable = record.answer?.args === undefined || question.mayEdit;
+    return isSameCall && isEditable && areSamePeople(record.admitted, question.terms) ? record : undefined;
+  }
+
+  /** Asks a person about a call; with `after` once more, after that approval. */
+  async ask(call: ReadCall, question: ApprovalQuestion, after?: string): Promise<PendingApproval> {
+    return this.once(
+      'approval',
+      (before = after) => approvalIdOf(call, question, before),
+      (id) => this.add(id, call, question),
+    );
+  }
+
+  private async add(approvalId: string, call: ReadCall, question: ApprovalQuestion): Promise<PendingApproval> {
+    const { reason, mayEdit, mayRemember, terms, rule } = question;
+    const times = timesOf(Math.min(...(terms.length > 0 ? terms : [{}]).map(expiryOf)));
+    const preview = await this.preview.of(call);
+    return this.keep(call, {
+      id: approvalId,
+      kind: 'approval',
+      request: {
+        approvalId,
+        ...waitingCallOf(call),
+        args: shownArguments(call.input.args, call.tool.input.hidden),
+        reason,
+        ...(preview && { preview }),
+        expiresAt: times.expiresAt,
+        mayEdit,
+        mayRemember,
+      },
+      binding: bindingOf(call, question),
+      admitted: terms,
+      rule,
+      ...times,
+    });
+  }
+}
+
+/** The call as the people who answer see it. */
+export function waitingCallOf({ tool, scope, request }: ReadCall): Omit<WaitingCall, 'expiresAt'> {
+  return {
+    ...waitingRunOf(scope),
+    step: request.step,
+    toolCallId: request.call.toolCallId,
+    tool: tool.spec.id,
+    declaredId: tool.spec.declaredId,
+    ...(tool.entity && { instanceId: tool.entity.instanceId }),
+    ...(tool.presentation && { presentation: tool.presentation }),
+  };
+}
+
+/** The time of a request made now, and the time at which it expires. */
+export function timesOf(expiresAfterMs: number): Pick<Pending, 'createdAt' | 'expiresAt'> {
+  const now = Date.now();
+  return { createdAt: new Date(now).toISOString(), expiresAt: new Date(now + expiresAfterMs).toISOString() };
 }
 
 const DIGITS_OF_ID = 32;
@@ -150,7 +216,11 @@ function expiryOf({ expiresAfterMs = EXPIRES_AFTER_MS }: ApprovalTerms): number 
   return expiresAfterMs;
 }
 
-function bindingOf({ tool, input, scope, request }: ReadCall, { policyVersion }: ApprovalQuestion): PendingBinding {
+/** Binds what is asked to its call. */
+export function bindingOf(
+  { tool, input, scope, request }: ReadCall,
+  { policyVersion }: Pick<ApprovalQuestion, 'policyVersion'>,
+): PendingBinding {
   return {
     tenant: scope.run.tenant,
     runId: scope.run.path?.[0] ?? scope.run.runId,
@@ -167,8 +237,12 @@ function bindingOf({ tool, input, scope, request }: ReadCall, { policyVersion }:
 /** `after` is the approval that this one follows, where another is needed for the same question. */
 function approvalIdOf(call: ReadCall, question: ApprovalQuestion, after?: string): string {
   const { rule, terms } = question;
-  const asked = { binding: bindingOf(call, question), step: call.request.step, rule, terms, ...(after !== undefined && { after }) };
-  return `apr_${sha256(canonicalDeclaration(asked)).slice(0, DIGITS_OF_ID)}`;
+  return idFor('apr', { binding: bindingOf(call, question), step: call.request.step, rule, terms, ...(after !== undefined && { after }) });
+}
+
+/** The id of what is asked, which follows from it. */
+export function idFor(prefix: 'apr' | 'cli' | 'qst', asked: object): string {
+  return `${prefix}_${sha256(canonicalDeclaration(asked)).slice(0, DIGITS_OF_ID)}`;
 }
 
 function callIn({ policyVersion: _ofQuestion, ...call }: PendingBinding): string {

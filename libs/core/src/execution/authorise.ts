@@ -1,6 +1,6 @@
 import { HttpException } from '@nestjs/common';
 import type { Decision, JsonObject, ToolFailure } from '@toolloop/protocol';
-import type { Pending, PendingAnswer } from '../contracts/pending.js';
+import { isUsable, type PendingAnswer, type PendingApproval } from '../contracts/pending.js';
 import type { RunSpending } from '../contracts/policy.js';
 import type { ToolLayers } from '../contracts/tool.js';
 import { isExpired } from '../pending/pending.service.js';
@@ -24,8 +24,9 @@ import {
   type ReadArguments,
   type ReadCall,
 } from './call.js';
+import { preflightOf } from './preview.js';
 import { readArguments, readInput } from './read-arguments.js';
-import { deniedToolMessage, denialOf, limitsOf, type ToolResolution } from './resolve-tool.js';
+import { deniedToolMessage, denialOf, limitsOf, type ToolResolution, withWord } from './resolve-tool.js';
 
 /** The services of stage 4. */
 export interface AuthorisationParts {
@@ -79,6 +80,22 @@ export class Authorisation {
   }
 
   private decide(call: AuthorisedCall): AuthorisedCall | Promise<AuthorisedCall> {
+    const asks = call.tool.preflight !== undefined && !call.request.isDeferred;
+    return asks ? this.preflighted(judge(call)).then(() => this.decided(call)) : this.decided(call);
+  }
+
+  /**
+   * Asks the tool itself about a call that policy has allowed, with this input.
+   *
+   * @throws {CallFailure} `policy_denied`.
+   */
+  private async preflighted(call: JudgedCall, input = call.input): Promise<void> {
+    const decision = withWord(await preflightOf({ ...call, input }, this.parts.contexts), call.decision, 'preflight');
+    if (decision.kind === 'deny') throw denialOf(advance(call, { decision }), deniedToolMessage(call));
+  }
+
+  /** Budgets may be used up since the tool was asked. */
+  private decided(call: AuthorisedCall): AuthorisedCall | Promise<AuthorisedCall> {
     const judged = judge(call);
     const { request, scope, decision } = judged;
     const isLetIn = decision.kind === 'allow' && !request.isDeferred && !scope.approvals.asked.has(request.call.toolCallId);
@@ -113,13 +130,13 @@ export class Authorisation {
     const record = await this.parts.approvals.find(approvalId);
     if (!record) return this.letIn(call);
     const { answer } = record;
-    if (answer?.decision === 'deny') throw CallFailure.of('approval_denied', denialText(answer));
+    if (answer && !isUsable(answer)) throw CallFailure.of('approval_denied', denialText(answer));
     if (!answer && !isExpired(record)) throw new CallPending('approval');
     return answer?.args ? this.made(answer.args, call, record) : this.letIn(call); // what was made of it holds, though no one need be asked
   }
 
   /** The call as its approver made it. */
-  private made(args: JsonObject, call: JudgedCall, record: Pending): Promise<ReadArguments> {
+  private made(args: JsonObject, call: JudgedCall, record: PendingApproval): Promise<ReadArguments> {
     return this.edited(call, withHidden(args, call.input.args, call.tool.input.hidden), record);
   }
 
@@ -141,7 +158,11 @@ export class Authorisation {
   }
 
   /** The decision is in the audit before anybody is asked, and not again when the call is looked at once more. */
-  private async answered(call: JudgedCall, question: ApprovalQuestion, asked: Pending | undefined): Promise<ReadArguments | undefined> {
+  private async answered(
+    call: JudgedCall,
+    question: ApprovalQuestion,
+    asked: PendingApproval | undefined,
+  ): Promise<ReadArguments | undefined> {
     const { approvals, audit } = this.parts;
     if (!asked) await audit?.decided(call);
     assertAskable(call);
@@ -154,7 +175,7 @@ export class Authorisation {
     return this.use(record, record.answer, call);
   }
 
-  private async ask(call: JudgedCall, question: ApprovalQuestion): Promise<Pending> {
+  private async ask(call: JudgedCall, question: ApprovalQuestion): Promise<PendingApproval> {
     const record = await this.parts.approvals.ask(call, question);
     const { scope, request } = call;
     scope.approvals.asked.set(request.call.toolCallId, record.id);
@@ -162,11 +183,11 @@ export class Authorisation {
   }
 
   /** An approval is used once, and in time; that of a requested effect is used up with its request. */
-  private async use(record: Pending, answer: PendingAnswer, call: JudgedCall): Promise<ReadArguments> {
+  private async use(record: PendingApproval, answer: PendingAnswer, call: JudgedCall): Promise<ReadArguments> {
     const { tool, input, decision, scope, requested } = call;
     if (record.binding.policyVersion !== decision.policyVersion) await this.parts.audit?.decided(call); // it was asked under another
-    await this.parts.approvals.tell(record, answer, call);
-    if (answer.decision === 'deny') throw CallFailure.of('approval_denied', denialText(answer));
+    if (!hasWaited(call)) await this.parts.approvals.tell(record, answer, call);
+    if (!isUsable(answer)) throw CallFailure.of('approval_denied', denialText(answer));
     const take = async (): Promise<void> => {
       if (!isUsedForThisCall(record, call)) await this.useUp(record);
       if (answer.remember && questionFor(decision).mayRemember) scope.approvals.remember(tool.spec.declaredId, ruleOf(decision), record.id);
@@ -176,18 +197,20 @@ export class Authorisation {
     return answer.args ? this.made(answer.args, call, record) : input;
   }
 
-  private async useUp(record: Pending): Promise<void> {
+  private async useUp(record: PendingApproval): Promise<void> {
     const refusal = await this.parts.approvals.use(record);
     if (refusal !== undefined) throw CallFailure.of('approval_denied', `${refusal}, so the call was not made.`);
   }
 
   /** The arguments that the approver put in the place of the model's, through every check that those went through. */
-  private async edited(call: JudgedCall, args: JsonObject, { admitted }: Pending): Promise<ReadArguments> {
+  private async edited(call: JudgedCall, args: JsonObject, { admitted }: PendingApproval): Promise<ReadArguments> {
     const { tool, scope } = call;
     const read = { ...call, input: await readArguments(this.parts.validators, call, JSON.stringify(args)) };
     const layers = tool.layers?.(scope.run);
     const input = layers ? await this.admitted(read, layers) : read.input;
-    const { decision } = judge(call, input.args); // a yes does not let in what is denied
+    const judged = judge(call, input.args); // a yes does not let in what is denied
+    if (tool.preflight) await this.preflighted(judged, input);
+    const { decision } = judged;
     if (decision.kind === 'require_approval' && !areSamePeople(admitted, decision.approval ?? []))
       throw CallFailure.of('approval_denied', 'What the approver made of the call needs the approval of somebody else.');
     await this.parts.audit?.decided({ ...call, input });
@@ -273,15 +296,22 @@ function charge(call: ReadCall): Promise<RunSpending> | undefined {
  * Returns whether the call needs no further question: an approval holds for it, or it is answered with the directive that it requested before. A denial of this
  * very call, or a change of its arguments, goes before an approval of all calls of the rule.
  */
-function isSettled({ tool, decision, scope, requested }: JudgedCall, asked: Pending | undefined): boolean {
-  if (asked?.answer?.decision === 'deny' || asked?.answer?.args) return false;
+function isSettled({ tool, decision, scope, requested }: JudgedCall, asked: PendingApproval | undefined): boolean {
+  if (asked?.answer && (!isUsable(asked.answer) || asked.answer.args)) return false;
   const standing = scope.approvals.standingFor(tool.spec.declaredId, ruleOf(decision));
   return standing !== undefined || (!asked && requested?.isKnown === true);
 }
 
 /** Returns whether an approval was used for this very call: by a process that is gone, or before a person was asked about a repetition. The journal knows the call's outcome. */
-function isUsedForThisCall({ usedAt }: Pending, { request, scope }: JudgedCall): boolean {
-  return usedAt !== undefined && (request.mayHaveRun === true || scope.approvals.repeatOf(request.call.toolCallId) !== undefined);
+function isUsedForThisCall({ usedAt }: PendingApproval, { request, scope }: JudgedCall): boolean {
+  const { toolCallId } = request.call;
+  const wasLetIn = scope.approvals.letIn.has(toolCallId) || scope.approvals.repeatOf(toolCallId) !== undefined;
+  return usedAt !== undefined && (request.mayHaveRun === true || wasLetIn);
+}
+
+/** Returns whether the call was let in before, and has waited for a value since. */
+function hasWaited({ request, scope }: JudgedCall): boolean {
+  return scope.approvals.letIn.has(request.call.toolCallId);
 }
 
 /** Restores the arguments that the approver could not see, and so cannot have changed. */
@@ -290,8 +320,9 @@ function withHidden(edited: JsonObject, sent: JsonObject, hidden: readonly strin
   return Object.fromEntries([...changed, ...Object.entries(sent).filter(([name]) => hidden.includes(name))]);
 }
 
-function denialText({ reason }: PendingAnswer): string {
-  return `A person denied this call.${reason === undefined ? '' : ` They said: ${reason}`}`;
+function denialText({ decision, reason }: PendingAnswer): string {
+  const done = decision === 'withdraw' ? 'The actor of the run withdrew this call.' : 'A person denied this call.';
+  return `${done}${reason === undefined ? '' : ` They said: ${reason}`}`;
 }
 
 function questionFor({ reason, rule, policyVersion, approval: terms = [] }: Decision): ApprovalQuestion {

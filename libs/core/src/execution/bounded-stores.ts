@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Message } from '@toolloop/protocol';
-import { type Pending, type PendingAnswer, type PendingQuery, PendingStore } from '../contracts/pending.js';
+import { isUsable, type Pending, type PendingAnswer, type PendingQuery, PendingStore } from '../contracts/pending.js';
 import { type AuditEntry, type AuditHead, AuditStore } from '../contracts/audit.js';
 import type { DirectiveStore } from '../contracts/directive.js';
 import type { Lease, LeaseRequest } from '../contracts/lease.js';
@@ -130,7 +130,7 @@ class BoundedPending extends PendingStore {
       const isTaken = await this.store.use(id);
       if (isTaken || attempt === 1) return isTaken;
       const known = await this.store.find(id);
-      return known?.usedAt !== undefined && known.answer?.decision === 'approve';
+      return known?.usedAt !== undefined && known.answer !== undefined && isUsable(known.answer);
     });
   }
 

@@ -24,9 +24,9 @@ export class CallAudit {
     return this.before({ kind: 'decision', decision: call.decision }, call);
   }
 
-  asked(call: ReadCall, { id: approvalId, request, expiresAt }: Pending): Promise<void> {
-    const { reason } = request;
-    return this.before({ kind: 'approval-request', approvalId, reason, expiresAt }, call);
+  asked(call: ReadCall, { id, expiresAt, ...record }: Pending): Promise<void> {
+    if (record.kind !== 'approval') return this.before({ kind: 'pending-request', pendingId: id, of: record.kind, expiresAt }, call);
+    return this.before({ kind: 'approval-request', approvalId: id, reason: record.request.reason, expiresAt }, call);
   }
 
   /** Records that an effect was asked for. */
@@ -81,6 +81,7 @@ function subjectOf({ request, scope, tool }: Call): AuditSubject {
     toolCallId: request.call.toolCallId,
     step: request.step,
     ...(tool ? { declaredId: tool.spec.declaredId } : { calledId: request.call.name }),
+    ...(tool && !tool.origin.trusted && { schemaHash: tool.spec.schemaHash }),
     ...(tool?.entity && { instanceId: tool.entity.instanceId }),
   };
 }

@@ -47,7 +47,7 @@ export class CallContextFactory {
   ) {}
 
   /** The context's signal is aborted with the run, or when the tool's time is up. */
-  open(call: ReadCall): OpenContext {
+  open(call: ReadCall, ask: ToolCallContext['ask'] = refuseQuestion): OpenContext {
     const { request, scope, limits } = call;
     const { toolCallMs: ms } = limits;
     const stoppable = stoppableCall(call, () => link.abort(new Interruption('aborted', STOPPED)));
@@ -65,6 +65,7 @@ export class CallContextFactory {
       idempotencyKey,
       logger: this.broker ? discreetLogger(this.logger, call) : this.logger,
       progress: (value) => void report.show(value, this.anything),
+      ask,
       ...(transaction && { transaction }),
       connection: (id) => this.connect(id, call, { report, context }),
     };
@@ -117,6 +118,8 @@ export class CallContextFactory {
     );
   }
 }
+
+const refuseQuestion = (): Promise<never> => Promise.reject(new Error('Only the method of a tool can ask a question.'));
 
 const STOPPED = 'An operator has stopped the tool.';
 

@@ -33,10 +33,17 @@ export class CallFailure extends Error {
 export function failureOf(error: unknown): ToolFailure {
   if (error instanceof CallFailure) return error.failure;
   if (error instanceof Interruption) return interruptionFailure(error);
-  if (error instanceof ToolError)
-    return { code: 'execution_failed', safeMessage: shortened(error.safeMessage), retryable: error.retryable };
+  if (error instanceof ToolError) return toolFailure(error);
   if (error instanceof HttpException) return httpFailure(error);
   return unexplained();
+}
+
+/** Problems of arguments are told as those that a schema finds, each at its argument. */
+function toolFailure({ safeMessage, retryable, problems }: ToolError): ToolFailure {
+  const told = { safeMessage: shortened(safeMessage), retryable };
+  if (problems.length === 0) return { code: 'execution_failed', ...told };
+  const shown = problems.slice(0, MOST_PROBLEMS).map(({ pointer, message }) => ({ pointer, message: shortened(message) }));
+  return { code: 'invalid_args', ...told, problems: shown };
 }
 
 /** A failure of which the model learns nothing but where to look it up. */
@@ -77,6 +84,7 @@ export function interruptionFailure({ kind, message }: Interruption): ToolFailur
 
 /** The longest text of an exception that the model reads, in characters. */
 const MOST_CHARACTERS = 2_000;
+const MOST_PROBLEMS = 10;
 
 function shortened(text: string): string {
   return text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS)}…` : text;

@@ -16,6 +16,7 @@ import type { Toolset } from '../catalog/toolset.js';
 import type { EntityKey, MatchedTriggers } from '../contracts/injection.js';
 import type { Lease } from '../contracts/lease.js';
 import type { Limits } from '../contracts/limits.js';
+import type { PendingOf } from '../contracts/pending.js';
 import type { SubRun } from '../contracts/loop-request.js';
 import type { InformationFlow, PolicyActor, PolicyEngine, RunSpending } from '../contracts/policy.js';
 import type { Attachment, ExecutionOptions, RunContext } from '../contracts/tool-call.js';
@@ -127,6 +128,8 @@ export interface Call {
   readonly lease?: Lease;
   /** Set where a process that is gone had begun the call, so that it may have taken place already. */
   readonly hasTakenOver?: true;
+  /** The question at which its attempt has ended. */
+  readonly asking?: CallPending | undefined;
   /** Set where hooks were told that it begins. */
   readonly hasBegun?: true;
   /** Set where the method was called and a store has failed since. */
@@ -286,6 +289,8 @@ export class CallPending extends Error {
     readonly checkpoint?: SubRunCheckpoint,
     /** Set where it waits for a store that does not answer for now, not for a person. */
     readonly unavailable?: StorageUnavailableError,
+    /** The question that it asked while it ran. */
+    readonly asked?: PendingOf<'question'>,
   ) {
     super('The call waits for a decision.');
   }

@@ -59,8 +59,8 @@ export class CallCredentials {
     if (thrown instanceof CallFailure)
       return new CallFailure(this.failure(thrown.failure), { cause: this.error(thrown.cause), method: thrown.method });
     if (thrown instanceof ToolError) {
-      const { safeMessage, retryable, retryAfterMs } = thrown;
-      return new ToolError(this.text(safeMessage), { retryable, ...(retryAfterMs !== undefined && { retryAfterMs }) });
+      const { safeMessage, retryable, retryAfterMs, isOutcomeUnknown } = thrown;
+      return new ToolError(this.text(safeMessage), { retryable, isOutcomeUnknown, ...(retryAfterMs !== undefined && { retryAfterMs }) });
     }
     if (thrown instanceof HttpException) return new HttpException(this.text(thrown.message), thrown.getStatus());
     return new Error(thrown instanceof Error ? this.text(thrown.message) : 'A value was thrown that contains a credential.');

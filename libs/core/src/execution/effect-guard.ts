@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import type { ToolFailure } from '@toolloop/protocol';
-import type { Pending, PendingAnswer } from '../contracts/pending.js';
+import { isUsable, type PendingAnswer, type PendingApproval } from '../contracts/pending.js';
 import type { CallJournal, JournalClaim, JournalHold, JournalOutcome, JournalStart } from '../contracts/stores.js';
 import type { Tool } from '../contracts/tool.js';
 import { isExpired } from '../pending/pending.service.js';
@@ -47,7 +47,7 @@ class RepeatGate {
   }
 
   /** A yes that is used up was for the attempt before: the outcome of the one that followed is unknown, too. */
-  private async question(call: AuthorisedCall): Promise<{ readonly record: Pending; readonly answer: PendingAnswer | undefined }> {
+  private async question(call: AuthorisedCall): Promise<{ readonly record: PendingApproval; readonly answer: PendingAnswer | undefined }> {
     const { scope, request } = call;
     const question = questionOf(call);
     const known = await this.approvals.findSame(scope.approvals.repeatOf(request.call.toolCallId), call, question);
@@ -58,9 +58,9 @@ class RepeatGate {
     return { record, answer: record.answer };
   }
 
-  private async use(record: Pending, answer: PendingAnswer, call: AuthorisedCall): Promise<void> {
+  private async use(record: PendingApproval, answer: PendingAnswer, call: AuthorisedCall): Promise<void> {
     await this.approvals.tell(record, answer, call);
-    if (answer.decision === 'deny') throw unknownOutcome(denialText(answer));
+    if (!isUsable(answer)) throw unknownOutcome(denialText(answer));
     const refusal = await this.approvals.use(record);
     if (refusal !== undefined) throw unknownOutcome(`${refusal}, so it was not made again.`);
   }

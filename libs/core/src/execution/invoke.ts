@@ -6,6 +6,7 @@ import { from, fromEvent, isObservable, lastValueFrom, map, type Observable, pai
 import { AttachedResult, type Attachment, type ToolCallContext } from '../contracts/tool-call.js';
 import { type Tool, ToolInterceptor, type ToolInvocation, type ToolLayers } from '../contracts/tool.js';
 import type { ToolExplorer } from '../discovery/tool-explorer.js';
+import type { AskedQuestions } from './asked-values.js';
 import type { CallContextFactory } from './call-context.js';
 import {
   answerLost,
@@ -41,6 +42,7 @@ export class ToolInvoker {
   constructor(
     private readonly explorer: ToolExplorer,
     private readonly contexts: CallContextFactory,
+    private readonly questions: AskedQuestions,
   ) {}
 
   /**
@@ -52,7 +54,7 @@ export class ToolInvoker {
   async invoke(call: AuthorisedCall, built: unknown): Promise<InvokedResult> {
     const { tool, scope } = call;
     if (scope.signal.aborted) throw notBegun(scope.signal);
-    const { context, report, close } = this.contexts.open(call);
+    const { context, report, close } = this.contexts.open(call, (question) => this.questions.ask(question, call));
     let layers: ToolLayers | undefined;
     let freeSlot: FreeSlot | undefined;
     const onProgress = (value: unknown): void | Promise<void> => report.show(value, tool.output);
@@ -145,18 +147,23 @@ function effectFailure(method: ToolMethod, { error, interruption, worded }: Thro
   const { tool, context } = method.invocation;
   if (method.state === 'threw') {
     const words = worded ?? (interruption ? undefined : wordsOf(error));
-    return failureInWords(discreet(method.thrown, call), words);
+    return thrownFailure(discreet(method.thrown, call), words);
   }
   const cause = causeOf(error);
   if (!interruption) context.logger.warn(`An interceptor failed after ${tool.declaredId} was called (${context.toolCallId}).`, cause);
   if (method.state === 'answered') return answerLost(error);
   const why = interruption?.message ?? 'An interceptor ended the call while the tool was running.';
+  return unknownOutcomeOf(why, cause);
+}
+
+function unknownOutcomeOf(why: string, cause: unknown): CallFailure {
   const safeMessage = `${why} It is unknown whether its effect took place. Do not repeat the call; check first.`;
   return new CallFailure({ code: 'unknown_outcome', safeMessage }, { cause, method: 'in_flight' });
 }
 
-/** The failure of a method, as an interceptor or a filter words it. */
-function failureInWords(error: unknown, words: ToolFailure | undefined): CallFailure {
+/** The failure of a method that threw, as an interceptor or a filter words it, unless it says itself that it cannot tell what it has done. */
+function thrownFailure(error: unknown, words: ToolFailure | undefined): CallFailure {
+  if (error instanceof ToolError && error.isOutcomeUnknown) return unknownOutcomeOf(error.safeMessage, error);
   const { correlationId, ...failure } = failureOf(error);
   const told = words
     ? { ...failure, safeMessage: words.safeMessage }

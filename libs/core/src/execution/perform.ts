@@ -96,15 +96,29 @@ export class CallPerformer {
 
   private invoke(call: AuthorisedCall): Promise<InvokedResult> {
     const { tool, scope, input } = call;
-    if (scope.retry !== true || !isRepeatable(tool)) return this.invoker.invoke(call, input.built);
-    return repeatedly(call, (built) => this.invoker.invoke(call, built));
+    if (scope.retry !== true || !isRepeatable(tool)) return this.attempt(call, input.built);
+    return repeatedly(call, (built) => this.attempt(call, built));
+  }
+
+  /** One attempt. One that asked a question ends with that, whatever its method made of the signal. */
+  private async attempt(call: AuthorisedCall, built: unknown): Promise<InvokedResult> {
+    if (call.asking) advance(call, { asking: undefined });
+    try {
+      const invoked = await this.invoker.invoke(call, built);
+      if (!call.asking) return invoked;
+    } catch (error) {
+      if (!call.asking) throw error;
+    }
+    throw call.asking;
   }
 }
 
-/** A sub-run that continues after it waited has begun before. */
+/** A sub-run that continues after it waited has begun before, and so has a call that asked a question. */
 function tellStart(call: AuthorisedCall, hooks: CallHooks): void {
   advance(call, { hasBegun: true });
-  if (!call.request.checkpoint) hooks.started(call);
+  const { tool, request, scope } = call;
+  const hasAsked = !tool.client && scope.approvals.letIn.has(request.call.toolCallId);
+  if (!request.checkpoint && !hasAsked) hooks.started(call);
 }
 
 /** An interceptor's answer in the place of the method's. */

@@ -8,6 +8,7 @@ import {
   ToolError,
   type ToolPreview,
 } from '@toolloop/protocol';
+import { isRefusal, type ToolWord } from '../contracts/tool.js';
 import { fromCanonical } from '../schema/canonical-json.js';
 import { visible } from '../schema/foreign-schema.js';
 import { compileReveal } from '../schema/reveal.js';
@@ -46,6 +47,24 @@ export class CallPreview {
   }
 }
 
+/**
+ * Asks a tool about one call, within its time limit.
+ *
+ * @throws What its preflight throws, which is the failure of the call.
+ */
+export async function preflightOf(call: ReadCall, contexts: CallContextFactory): Promise<ToolWord> {
+  const { preflight } = call.tool;
+  if (!preflight) return true;
+  const { context, close } = contexts.open(call);
+  try {
+    const asking = contexts.run(context, async () => preflight(await copyOf(call), context));
+    const answer: unknown = await untilAborted<unknown>(asking, context.signal);
+    return isRefusal(answer) ? answer : answer === true;
+  } finally {
+    close();
+  }
+}
+
 /** Returns the failure of a preview, in the tool's own words if it threw a `ToolError`. */
 function unshown(cause: unknown): CallFailure {
   const told = 'What the call would do could not be shown, so it was not asked for.';
@@ -53,11 +72,11 @@ function unshown(cause: unknown): CallFailure {
   return new CallFailure({ code: 'execution_failed', safeMessage }, { cause });
 }
 
-/** Rebuilds the input for a preview, which must not change what is approved. */
+/** Rebuilds the input for a preview or a preflight, which must not change what is approved. */
 async function copyOf({ tool, input, options }: ReadCall): Promise<unknown> {
   const reading = await readInput(tool.input, fromCanonical(input.canonical), { ...options, validation: false });
   if ('value' in reading) return reading.value;
-  throw new TypeError('The input could not be rebuilt for its preview.');
+  throw new TypeError('The input could not be rebuilt.');
 }
 
 /** The longest sentence, name of a change, and value before or after, in characters. */

@@ -7,7 +7,7 @@ import { closestTo, instanceKey, memberKey, methodIn, prefixIn } from '../catalo
 import type { Toolset } from '../catalog/toolset.js';
 import type { RemovalCause } from '../contracts/injection.js';
 import type { RunContext, TenantDirectory } from '../contracts/tool-call.js';
-import type { Tool, ToolRehydration, ToolSurface } from '../contracts/tool.js';
+import { isRefusal, type Tool, type ToolRehydration, type ToolSurface, type ToolWord } from '../contracts/tool.js';
 import { ForeignEntityError } from '../discovery/entity-registry.js';
 import { decide, isPermitted, subjectOf } from '../policy/policy-engine.js';
 import { CallFailure, failureOf, Interruption, interruptionFailure, linkSignal, untilAborted } from './call-failure.js';
@@ -141,7 +141,8 @@ export function denialOf({ request, scope, decision }: Call, message: string): C
   const { toolCallId } = request.call;
   const isStopped = decision?.isStopped;
   if (isStopped && scope.performing) return CallFailure.of('aborted', 'An operator has stopped it, so it is put off.');
-  const wasAsked = scope.approvals.asked.has(toolCallId) || scope.approvals.repeatOf(toolCallId) !== undefined;
+  const { asked, letIn } = scope.approvals;
+  const wasAsked = asked.has(toolCallId) || letIn.has(toolCallId) || scope.approvals.repeatOf(toolCallId) !== undefined;
   if (isStopped && (wasAsked || request.checkpoint)) return new CallPending('approval', request.checkpoint);
   return CallFailure.of('policy_denied', message);
 }
@@ -224,9 +225,15 @@ export function permissionFor(tool: Tool, scope: ExecutionScope): Decision | Pro
 }
 
 async function withOwnWord(tool: Tool, decision: Decision, scope: ExecutionScope): Promise<Decision> {
-  if (await letsIn(tool, scope)) return decision;
+  return withWord(await wordOf(tool, scope), decision, 'canCall');
+}
+
+/** The decision on a call once its tool was asked, too: a refusal takes the place of policy's yes. */
+export function withWord(word: ToolWord, decision: Decision, asked: 'canCall' | 'preflight'): Decision {
+  if (word === true) return decision;
   const { policyVersion, shadow } = decision;
-  return { kind: 'deny', rule: 'canCall', reason: 'The tool does not let this actor call it.', policyVersion, ...(shadow && { shadow }) };
+  const { rule, reason, version = policyVersion } = word || { rule: asked, reason: 'The tool does not let this actor call it.' };
+  return { kind: 'deny', rule, reason, policyVersion: version, ...(shadow && { shadow }) };
 }
 
 /** Those of the tools whose own `canCall` lets the run's actor in; all are asked at once. Throws as {@link permissionFor} does. */
@@ -237,7 +244,7 @@ export async function callable(tools: readonly Tool[], scope: HookScope): Promis
 
 /** The answers of the tools' own `canCall`, in their order. */
 export function canCallOf(tools: readonly AskedTool[], scope: HookScope): Promise<readonly boolean[]> {
-  return Promise.all(tools.map((tool) => letsIn(tool, scope)));
+  return Promise.all(tools.map(async (tool) => (await wordOf(tool, scope)) === true));
 }
 
 type AskedTool = Pick<Tool, 'spec' | 'canCall' | 'timeoutMs'>;
@@ -256,13 +263,14 @@ function isOfNone({ surface }: Tool, tools: readonly Tool[], listed: ReadonlySet
 }
 
 /** Asks the tool's own `canCall`. An exception denies, and so does silence until the tool's time is up. */
-async function letsIn({ spec, canCall, timeoutMs }: AskedTool, { run, limits, signal }: HookScope): Promise<boolean> {
+async function wordOf({ spec, canCall, timeoutMs }: AskedTool, { run, limits, signal }: HookScope): Promise<ToolWord> {
   if (!canCall) return true;
   const ms = timeoutMs ?? limits.toolCallMs;
   const link = linkSignal(signal, { ms, message: `It did not answer within ${ms} ms.` });
   try {
     const asking = Promise.resolve(run).then(canCall); // so that what it throws at once is a rejection like any
-    return (await untilAborted<unknown>(asking, link.signal)) === true;
+    const answer: unknown = await untilAborted<unknown>(asking, link.signal);
+    return isRefusal(answer) ? answer : answer === true;
   } catch (error) {
     if (signal?.aborted) throw Interruption.from(signal);
     logger.error(`The canCall of ${spec.declaredId} failed, so the tool is denied (run ${run.runId}).`, error);

@@ -13,6 +13,7 @@ import type { Tool } from '../contracts/tool.js';
 import { ToolExplorer } from '../discovery/tool-explorer.js';
 import { SchemaValidators } from '../schema/validators.js';
 import { AskedApprovals } from './approvals.js';
+import { AskedQuestions, ClientCalls } from './asked-values.js';
 import { Authorisation } from './authorise.js';
 import { BoundedStores } from './bounded-stores.js';
 import { CallAudit } from './call-audit.js';
@@ -88,6 +89,8 @@ export class ToolRunner implements OnModuleInit {
   private readonly resolution: ToolResolution;
   private readonly authorisation: Authorisation;
   private readonly guard: EffectGuard;
+  private readonly clients: ClientCalls;
+  private readonly questions: AskedQuestions;
   private readonly invoker: ToolInvoker;
   private readonly performer: CallPerformer;
   private readonly audit: CallAudit | undefined;
@@ -103,11 +106,13 @@ export class ToolRunner implements OnModuleInit {
     @Optional() trail?: AuditTrail,
   ) {
     this.audit = trail && new CallAudit(trail);
+    this.clients = new ClientCalls(stores, this.audit);
     const approvals = new AskedApprovals(stores, new CallPreview(contexts), this.audit);
     this.resolution = new ToolResolution(catalog, stores.tenants);
     this.authorisation = new Authorisation({ resolution: this.resolution, validators, contexts, approvals, effects, audit: this.audit });
     this.guard = new EffectGuard(stores, approvals);
-    this.invoker = new ToolInvoker(explorer, contexts);
+    this.questions = new AskedQuestions(stores, this.audit);
+    this.invoker = new ToolInvoker(explorer, contexts, this.questions);
     this.performer = new CallPerformer(this.invoker, new ResultDescriber(validators), this.guard);
   }
 
@@ -123,10 +128,20 @@ export class ToolRunner implements OnModuleInit {
   /** Resolve, read, authorise, once, perform, describe. */
   private async execute(call: Call): Promise<ToolOutcome> {
     const read = await this.read(call);
-    const authorised = await this.authorisation.authorise(read);
+    const admitted = await this.authorisation.authorise(read);
+    const authorised = admitted.tool.client ? await this.answered(admitted) : admitted;
     if (call.scope.signal.aborted) throw notBegun(call.scope.signal);
     if (authorised.requested) return authorised.requested.keep(authorised);
-    return isGuarded(authorised.tool) ? this.performOnce(authorised) : this.performer.perform(authorised);
+    return isGuarded(authorised.tool)
+      ? this.performOnce(authorised)
+      : this.performer.perform(authorised).catch((error: unknown) => this.afterQuestion(authorised, error));
+  }
+
+  /** A call that the client makes is let in anew where its result came while the run waited: what let it in may have changed meanwhile. */
+  private async answered(call: AuthorisedCall): Promise<AuthorisedCall> {
+    const { client } = call.tool;
+    if (!client || (await this.clients.answer(call, client))) return call;
+    return this.answered(await this.authorisation.authoriseAgain(call));
   }
 
   private open(request: PlacedCall, scope: ExecutionScope): Call {
@@ -151,6 +166,18 @@ export class ToolRunner implements OnModuleInit {
       await call.scope.emit(announcementOf(call));
       throw error;
     }
+  }
+
+  /** A call that asked a person is let in anew once there is an answer, and its method called again from its top; one whose run is suspended does so when it is resumed. */
+  private async afterQuestion(call: AuthorisedCall, error: unknown): Promise<ToolOutcome> {
+    const asked = error instanceof CallPending ? error.asked : undefined;
+    if (!asked) throw error;
+    const { scope, charge, request } = call;
+    scope.approvals.letIn.add(request.call.toolCallId);
+    if (charge) scope.spending.takeBack(charge); // it is counted when it is called again
+    await this.questions.answered(asked, call);
+    const again = await this.authorisation.authoriseAgain(call);
+    return this.performer.perform(again).catch((next: unknown) => this.afterQuestion(again, next));
   }
 
   private async performOnce(call: AuthorisedCall): Promise<ToolOutcome> {
@@ -218,8 +245,8 @@ const announcementOf = ({ request: { step, call } }: Call) =>
   ({ type: 'tool-call', step, toolCallId: call.toolCallId, tool: call.name }) as const;
 
 /** A call that was begun has ended, unless it is a run that waits. */
-function tellEnd(call: Call, { record, isPending, checkpoint = call.request.checkpoint }: ToolOutcome, hooks: CallHooks): void {
-  const waits = isPending && checkpoint !== undefined;
+function tellEnd(call: Call, { record, isPending, waitingFor, checkpoint = call.request.checkpoint }: ToolOutcome, hooks: CallHooks): void {
+  const waits = isPending && (checkpoint !== undefined || waitingFor === 'question');
   if (!waits && hasBegun(call)) hooks.ended(call, record);
 }
 

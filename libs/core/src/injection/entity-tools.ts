@@ -226,7 +226,7 @@ function bindTool({ template }: EntityTool, { held, entity, id, isHandle, givenB
 const UNFOUND = Object.freeze({});
 
 /** Removes the hooks of a tool whose instance was not resolved: they run at the call, on the resolved one, since a list must not resolve a thousand instances. */
-function unfound({ canCall: _canCall, preview: _preview, ...tool }: Tool): Tool {
+function unfound({ canCall: _canCall, preflight: _preflight, preview: _preview, ...tool }: Tool): Tool {
   return tool;
 }
 

@@ -5,10 +5,12 @@ export { PendingWitness } from '../contracts/pending.js';
 export type { RefusedAnswer } from '../contracts/pending.js';
 export { toDirectiveEvent } from '../contracts/directive.js';
 export { SAID_BY_THE_RUN } from '../contracts/loop-request.js';
+export { providerOptionsOf, toolMethodsOf } from '../decorators/tool-metadata.js';
 export { DurableRuns } from '../contracts/stores.js';
 export type { NamedProfile, RunEntry, RunJournal, RunStateEntry } from '../contracts/stores.js';
 export type { ProjectionObserver } from '../contracts/tool.js';
 export { BoundedStores } from '../execution/bounded-stores.js';
+export { untilAborted } from '../execution/call-failure.js';
 export { ToolCallStorage } from '../execution/call-context.js';
 export { ToolRunner } from '../execution/tool-runner.js';
 export { endingWith } from '../loop/run-log.js';
@@ -20,7 +22,25 @@ export { withDates } from '../memory/memory-run-log.js';
 export { UsageLedger } from '../usage/usage-ledger.js';
 export { withdrawal } from '../pending/pending.service.js';
 export { ActorIdentity } from '../policy/actor-identity.js';
-export { defineOptions, isWhole, optionsOf, WHOLE_ABOVE_ZERO, wholeFrom } from '../findings/options.js';
+export {
+  BOOLEAN,
+  CHECKED_BY_USE,
+  CLASS,
+  defineOptions,
+  FUNCTION,
+  isWhole,
+  listOf,
+  nearestName,
+  needed,
+  OBJECT,
+  oneOf,
+  optionsOf,
+  TEXT,
+  WHOLE_ABOVE_ZERO,
+  wholeFrom,
+} from '../findings/options.js';
 export type { OptionRule, OptionTable } from '../findings/options.js';
-export { toJsonObject } from '../schema/canonical-json.js';
+export { exposedPropertiesOf } from '../schema/exposed-properties.js';
+export { canonicalDeclaration, canonicalJson, sha256, toJsonObject } from '../schema/canonical-json.js';
+export { visible } from '../schema/foreign-schema.js';
 export { toResultJson } from '../schema/reveal.js';

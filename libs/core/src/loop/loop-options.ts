@@ -15,7 +15,7 @@ import {
   SURFACE,
 } from '../contracts/loop-request.js';
 import type { OperatorRule } from '../contracts/operator.js';
-import type { Policy } from '../contracts/policy.js';
+import { type Policy, policyList } from '../contracts/policy.js';
 import { type SourceOptions, SOURCES } from '../contracts/source.js';
 import { type SessionOptions, SESSIONS } from '../contracts/session.js';
 import type { ExecutionOptions, RegisteredActor, RunContext } from '../contracts/tool-call.js';
@@ -39,7 +39,6 @@ import {
   TEXT,
 } from '../findings/options.js';
 import { type ModelPrices, PricedModel, priceOf, PRICES } from '../models/priced.js';
-import { policyList } from '../policy/policy-engine.js';
 import { type DirectiveOptions, DIRECTIVES } from './run-directives.js';
 
 /** Argument names that no model may send and no tool may declare. */

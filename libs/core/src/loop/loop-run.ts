@@ -21,7 +21,7 @@ import { asRun } from '../execution/store-calls.js';
 import { EventOutlet, type EventReader, PullQueue, RunInputs } from './event-outlet.js';
 import { LiveRun } from './live-run.js';
 import { FinishedRun } from './loop-state.js';
-import { finishFor, firstState, isUnavailable, labelledMessages, type LoopState, type PendingStep } from './loop-state.js';
+import { finishFor, firstState, isUnavailable, labelledMessages, type LoopState, type PendingStep, waitingForIn } from './loop-state.js';
 import { processStateOf, type ResumedRun, resumedState, type SavedPlace, savedRun } from './saved-run.js';
 import { identityOf, type RunPlan, type SubRunsWithin } from './run-plan.js';
 import type { HeldSuspension, SuspendedRuns } from './suspended-runs.js';
@@ -251,7 +251,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     try {
       const processState = processStateOf(state, pending, live);
       if (this.journal) this.services.suspended.remember(run.runId, processState);
-      else await this.services.suspended.suspend(identityOf(this.plan), saved, processState, this.held);
+      else await this.services.suspended.suspend({ ...identityOf(this.plan), ...waitingForIn(state) }, saved, processState, this.held);
       return isUnavailable(state) ? abandonStep(state, pending, this.inputs.take()) : state;
     } catch (error) {
       const closed = abandonStep(state, pending, this.inputs.take());
@@ -322,8 +322,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
   /** Emits an event that a person acts on where they look for it: in the root run. */
   private tell(event: LoopEventBody): void | Promise<void> {
     const { within } = this.plan;
-    const isOfApproval = event.type === 'approval-request' || event.type === 'approval-decision';
-    return within && isOfApproval ? within.live.emit({ ...event, step: within.step }) : this.emit(event);
+    return within && isForPeople(event) ? within.live.emit({ ...event, step: within.step }) : this.emit(event);
   }
 
   private emit(event: LoopEventBody): void | Promise<void> {
@@ -336,6 +335,21 @@ export class LoopRun<Output> implements RunHandle<Output> {
     if (!strictListing) return toolset;
     return strictlyListed(toolset, { ...execution, signal: this.interruption.signal }).catch(() => Toolset.of([]));
   }
+}
+
+type EventForPeople = LoopEventBody & {
+  readonly type: 'approval-request' | 'approval-decision' | 'pending-request' | 'pending-answer';
+};
+
+const FOR_PEOPLE: ReadonlySet<string> = new Set<EventForPeople['type']>([
+  'approval-request',
+  'approval-decision',
+  'pending-request',
+  'pending-answer',
+]);
+
+function isForPeople(event: LoopEventBody): event is EventForPeople {
+  return FOR_PEOPLE.has(event.type);
 }
 
 export function startEvent({ model, isOneCall, conversation, execution, within }: RunPlan, toolset: Toolset): LoopEventBody {

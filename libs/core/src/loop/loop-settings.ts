@@ -4,7 +4,7 @@ import { AnnouncedTools, ToolCatalog } from '../catalog/tool-catalog.js';
 import type { ToolInjection } from '../contracts/injection.js';
 import { DEFAULT_LIMITS, type Limits, LIMITS, type Quota, QUOTAS } from '../contracts/limits.js';
 import { type LoopHooks, type LoopProfile, type LoopRequest, PROFILE, type StopCondition } from '../contracts/loop-request.js';
-import { type Policy, PolicyEngine } from '../contracts/policy.js';
+import { type Policy, PolicyEngine, policyList } from '../contracts/policy.js';
 import type { ExecutionOptions, RunContext } from '../contracts/tool-call.js';
 import type { Tool } from '../contracts/tool.js';
 import {
@@ -22,7 +22,7 @@ import { UsageLedger } from '../usage/usage-ledger.js';
 import { defineOptions, inWords } from '../findings/options.js';
 import { priced } from '../models/priced.js';
 import { StopEngine } from '../policy/policy-feed.js';
-import { DataPolicyEngine, CompiledPolicy, policyList } from '../policy/policy-engine.js';
+import { DataPolicyEngine, CompiledPolicy } from '../policy/policy-engine.js';
 import { policyFindings } from '../policy/policy-findings.js';
 import { VouchedTools } from '../policy/vouched-tools.js';
 import { SchemaValidators } from '../schema/validators.js';
@@ -76,8 +76,9 @@ export class LoopSettings {
     return this.vouched.hashOtherwisePinned(tool);
   }
 
-  /** A contributed tool as the catalog takes it in: of an untrusted source, it is what the application vouches for. */
-  takeIn(tool: Tool): Tool {
+  /** A contributed tool as the catalog takes it in: of an untrusted source, it is what the application vouches for, whose pin may be the source's. */
+  takeIn(tool: Tool, { isPinned = false } = {}): Tool {
+    if (isPinned) this.vouched.pin(tool.spec);
     return this.vouched.take(tool);
   }
 

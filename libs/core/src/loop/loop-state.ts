@@ -157,6 +157,11 @@ export function isUnavailable({ finish }: Pick<LoopState, 'finish'>): boolean {
   return finish?.error?.code === 'storage_unavailable';
 }
 
+/** Returns the kind of answer that a run waits for, where it waits for one. */
+export function waitingForIn({ finish }: Pick<LoopState, 'finish'>): Pick<Finish, 'waitingFor'> {
+  return finish?.waitingFor ? { waitingFor: finish.waitingFor } : {};
+}
+
 /** Whom a failure is logged for. */
 export interface FailedRun {
   readonly runId: string;

@@ -2,6 +2,7 @@ import {
   AnswerFold,
   type Citation,
   isWebAddress,
+  type JsonObject,
   type LanguageModel,
   type ModelEvent,
   type ModelRequest,
@@ -14,6 +15,7 @@ import { InterruptibleIterator, streamAttempt } from '../models/attempt.js';
 import { retried } from '../models/wrappers.js';
 import type { LiveRun } from './live-run.js';
 import type { PreparedStep, StepAnswer } from './loop-state.js';
+import { GrowingAnswer } from './structured-answer.js';
 
 /** One answer of the model, as far as it was read, and why it was cut short, if it was. */
 export interface AskedModel {
@@ -43,12 +45,16 @@ class AnswerDisplay {
   /** Our ids of the assembled calls, in their order. */
   private readonly assembled: string[] = [];
   private callCount = 0;
+  /** The answer that the run asks for, unless some of it is hidden: then it is shown at its end. */
+  private readonly growing: GrowingAnswer | undefined;
 
   constructor(
     private readonly step: number,
     private readonly toolset: Toolset,
     private readonly live: LiveRun,
-  ) {}
+  ) {
+    this.growing = live.plan.answer?.codec.hidden.length === 0 ? new GrowingAnswer() : undefined;
+  }
 
   /** Returns a promise only where the reader of the events makes the run wait. */
   take(event: ModelEvent): void | Promise<void> {
@@ -61,7 +67,7 @@ class AnswerDisplay {
   private show(event: Exclude<ModelEvent, { readonly type: 'citation' | 'warning' }>): void | Promise<void> {
     switch (event.type) {
       case 'text-delta':
-        return this.live.emit({ type: 'text-delta', step: this.step, text: event.text });
+        return this.showText(event.text);
       case 'reasoning-delta':
         return this.live.emit({ type: 'reasoning-delta', step: this.step, text: event.text });
       case 'tool-call-delta':
@@ -72,11 +78,23 @@ class AnswerDisplay {
         return undefined;
       case 'provider-tool':
         return this.live.emit({ type: 'provider-tool', step: this.step, id: event.id, name: event.name, status: event.status });
+      case 'finish':
+        return this.showOutput(this.growing?.end());
       case 'model':
       case 'usage':
-      case 'finish':
         return undefined;
     }
+  }
+
+  private showText(text: string): void | Promise<void> {
+    const shown = this.live.emit({ type: 'text-delta', step: this.step, text });
+    const output = this.growing?.take(text);
+    return output ? Promise.resolve(shown).then(() => this.showOutput(output)) : shown;
+  }
+
+  private async showOutput(growing: Promise<JsonObject | undefined> | undefined): Promise<void> {
+    const output = await growing;
+    if (output) await this.live.emit({ type: 'output-delta', step: this.step, output });
   }
 
   get answer(): StepAnswer {

@@ -47,6 +47,13 @@ export function fromRunEntries(runId: string, entries: readonly RunEntry[]): Sav
   return reading.saved();
 }
 
+/** As `fromRunEntries`, with the end of a run that has ended: to look at, not to resume. Throws as that does. */
+export function wholeRun(runId: string, entries: readonly RunEntry[]): SavedRun | undefined {
+  const last = entries.at(-1);
+  const isEnded = last?.type === 'end';
+  return fromRunEntries(runId, isEnded ? [...entries.slice(0, -1), { ...last, type: 'step' }] : entries);
+}
+
 /**
  * Returns the entry with which a step or the run ends, with what the earlier entries of that step say: they may be dropped, since a run is continued and forked from the ends
  * of its steps alone.

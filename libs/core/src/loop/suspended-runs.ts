@@ -13,7 +13,7 @@ import { fromRunEntries, suspendedEntry } from './run-log.js';
 import { forgetPagesOf, keptBytesOf, type ProcessState, type ResumedRun, type SavedRun } from './saved-run.js';
 
 /** A run that is suspended for the first time, or once more. An actor without an id cannot be known again, so such a run is never resumed. */
-export type SuspendedRun = Pick<NewRun, 'runId' | 'tenant' | 'loop'> & Partial<Pick<NewRun, 'actorId'>>;
+export type SuspendedRun = Pick<NewRun, 'runId' | 'tenant' | 'loop' | 'waitingFor'> & Partial<Pick<NewRun, 'actorId'>>;
 
 /** A run that this process has taken out of the log, for as long as it continues here. */
 export interface ContinuedRun {
@@ -50,7 +50,9 @@ export class SuspendedRuns {
   async suspend({ actorId, ...run }: SuspendedRun, saved: SavedRun, state: ProcessState, held?: HeldSuspension): Promise<void> {
     if (actorId === undefined) return;
     const entries = [suspendedEntry(saved)];
-    if (held) await this.append(held, { entries, events: [], ending: { status: 'waiting', finishReason: 'waiting' } });
+    const { waitingFor } = run;
+    const ending = { status: 'waiting', finishReason: 'waiting', ...(waitingFor && { waitingFor }) } as const;
+    if (held) await this.append(held, { entries, events: [], ending });
     else await untilRunCloses('A waiting run', this.stores.runs.add({ ...run, actorId, entries }, 'waiting'));
     this.remember(run.runId, state);
   }

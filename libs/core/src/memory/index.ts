@@ -1,5 +1,14 @@
 export { PendingStore } from '../contracts/pending.js';
-export type { ApprovalAmendment, Pending, PendingAnswer, PendingBinding, PendingQuery } from '../contracts/pending.js';
+export type {
+  ApprovalAmendment,
+  Pending,
+  PendingAnswer,
+  PendingApproval,
+  PendingBinding,
+  PendingKind,
+  PendingOf,
+  PendingQuery,
+} from '../contracts/pending.js';
 export { AuditStore } from '../contracts/audit.js';
 export type { AuditEntry, AuditHead } from '../contracts/audit.js';
 export { acquirableAt, DirectiveStore, versionOf } from '../contracts/directive.js';

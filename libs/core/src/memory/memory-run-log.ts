@@ -239,7 +239,10 @@ export class MemoryRunLog extends RunLog {
   /** A lease ends with the status `running`. */
   private change(run: LoggedRun, change: Partial<RunRecord>): void {
     const { lease, ...record } = { ...run.record, ...change, updatedAt: new Date().toISOString() };
-    run.record = { ...record, ...(lease && record.status === 'running' && { lease }) };
+    const { waitingFor = change.finishReason ? undefined : run.record.waitingFor } = change;
+    const { waitingFor: _before, ...rest } = record;
+    const waits = waitingFor && record.status === 'waiting' && { waitingFor };
+    run.record = { ...rest, ...waits, ...(lease && record.status === 'running' && { lease }) };
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Message } from '@toolloop/protocol';
 import { filter, firstValueFrom, fromEvent, map, merge, Subject, take } from 'rxjs';
-import { type Pending, type PendingAnswer, type PendingQuery, PendingStore } from '../contracts/pending.js';
+import { isUsable, type Pending, type PendingAnswer, type PendingQuery, PendingStore } from '../contracts/pending.js';
 import { type AuditEntry, type AuditHead, AuditStore } from '../contracts/audit.js';
 import { type Lease, type LeaseRequest, leftMs, nextLease } from '../contracts/lease.js';
 import { type AccountAddition, type AccountKey, AccountStore, type SessionAccount } from '../contracts/session.js';
@@ -83,7 +83,7 @@ export class MemoryPendingStore extends PendingStore {
 
   override use(id: string): Promise<boolean> {
     const record = this.records.get(id);
-    if (record?.answer?.decision !== 'approve' || record.usedAt !== undefined) return Promise.resolve(false);
+    if (!record?.answer || !isUsable(record.answer) || record.usedAt !== undefined) return Promise.resolve(false);
     this.records.set(id, { ...record, usedAt: new Date().toISOString() });
     return Promise.resolve(true);
   }

@@ -1,22 +1,26 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
-import type { ApprovalDecision, ApprovalRequest, ApprovalTerms } from '@toolloop/protocol';
+import { type ApprovalDecision, type ApprovalRequest, type ApprovalTerms } from '@toolloop/protocol';
 import {
   type ApprovalAmendment,
   type Pending,
   type PendingAnswer,
   type PendingBinding,
+  type PendingKind,
   type PendingQuery,
   type PendingStore,
   type PendingView,
+  type PendingViewOf,
   PendingWitness,
 } from '../contracts/pending.js';
 import type { RegisteredActor } from '../contracts/tool-call.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 import type { DataPolicyEngine } from '../policy/policy-engine.js';
+import { SchemaValidators } from '../schema/validators.js';
+import { type GivenReply, PendingError, type ReadReply, readDecision, readReply, type Said } from './pending-reply.js';
 
-/** The person who lists or answers approvals, as the application identified them; never taken from a client's body. */
+/** The person who lists or answers what runs ask, as the application identified them; never taken from a client's body. */
 export interface Respondent<Actor = RegisteredActor> {
   readonly actor: Actor;
   readonly tenant: string;
@@ -28,10 +32,13 @@ const CLAIM_MS = 15_000;
 /** The pause of who waits for another's decision. */
 const AGAIN_MS = 20;
 
-/** The filter of a list of approvals. The tenant is always the approver's. */
-export type PendingFilter = Omit<PendingQuery, 'tenant'>;
+/** The filter of a list. The tenant is always the person's own. */
+export interface PendingFilter extends Omit<PendingQuery, 'tenant'> {
+  /** @default every kind */
+  readonly kind?: PendingKind;
+}
 
-/** Lists the calls that wait for a person, and takes the decisions. Approvals of another tenant are never found. */
+/** Lists what runs ask of people and clients, and takes the answers. Nothing of another tenant is ever found. */
 @Injectable()
 export class PendingService<Actor = RegisteredActor> {
   constructor(
@@ -40,6 +47,7 @@ export class PendingService<Actor = RegisteredActor> {
     private readonly witness: PendingWitness,
     /** Absent where nothing can be stopped. */
     private readonly inForce?: Pick<DataPolicyEngine, 'isHeld'>,
+    private readonly validators = new SchemaValidators(),
   ) {}
 
   /**
@@ -49,19 +57,33 @@ export class PendingService<Actor = RegisteredActor> {
    * @example
    * const waiting = await approvals.list({ actor: user, tenant: user.tenantId });
    */
-  async list(approver: Respondent<Actor>, filter: PendingFilter = {}): Promise<readonly ApprovalRequest[]> {
-    const { limit = PAGE, after, ...which } = filter;
-    const identified = this.identified(approver);
-    const visible: ApprovalRequest[] = [];
+  async list(approver: Respondent<Actor>, filter: Omit<PendingFilter, 'kind'> = {}): Promise<readonly ApprovalRequest[]> {
+    const views = await this.inbox(approver, { ...filter, kind: 'approval' });
+    return views.flatMap((view) => (view.kind === 'approval' ? [view.request] : []));
+  }
+
+  /**
+   * Lists what a person may see of all that runs ask, the oldest first, without what has expired. By default at most 100 that are still open.
+   *
+   * @throws PendingError (`not_permitted`) if the actor has no id
+   * @example
+   * const mine = await pending.inbox({ actor: user, tenant: user.tenantId }, { kind: 'client' });
+   */
+  async inbox(person: Respondent<Actor>, { kind, limit = PAGE, after, ...which }: PendingFilter = {}): Promise<readonly PendingView[]> {
+    const identified = this.identified(person);
+    const visible: PendingView[] = [];
     for (let last = after; visible.length < limit;) {
       const page = await this.store.list({
         pending: true,
         ...which,
-        tenant: approver.tenant,
+        tenant: person.tenant,
         limit: PAGE,
         ...(last !== undefined && { after: last }),
       });
-      visible.push(...page.filter((record) => !isExpired(record) && maySee(record, identified)).map(({ request }) => request));
+      const shown = page.filter(
+        (record) => (kind === undefined || record.kind === kind) && !isExpired(record) && maySee(record, identified),
+      );
+      visible.push(...shown.map(toView));
       last = page.at(-1)?.id;
       if (page.length < PAGE) break;
     }
@@ -75,30 +97,86 @@ export class PendingService<Actor = RegisteredActor> {
    * @example
    * const { request, usedAt } = await approvals.get(approvalId, { actor: user, tenant: user.tenantId });
    */
-  async get(approvalId: string, approver: Respondent<Actor>): Promise<PendingView> {
-    return toView(await this.find(approvalId, approver));
-  }
-
-  private async find(approvalId: string, approver: Respondent<Actor>): Promise<Pending> {
-    const record = typeof approvalId === 'string' ? await this.store.find(approvalId) : undefined;
-    if (record?.binding.tenant === approver.tenant && maySee(record, this.identified(approver))) return record;
-    throw new PendingError('not_found', 'There is no such approval.');
+  async get(approvalId: string, approver: Respondent<Actor>): Promise<PendingViewOf<'approval'>> {
+    return approvalIn(toView(await this.find(approvalId, approver)));
   }
 
   /**
-   * Takes a decision, once. The run continues by `ToolLoopService.resume`, or at once if it is still waiting in memory.
+   * Returns whether a person may decide, by the terms of the policy: for a client that offers the question only to those whose answer counts. `decide` asks again.
+   *
+   * @throws PendingError (`not_found`) if there is none that the person may see
+   * @example
+   * if (await approvals.mayDecide(approvalId, { actor: user, tenant: user.tenantId })) show(approvalId);
+   */
+  async mayDecide(approvalId: string, approver: Respondent<Actor>): Promise<boolean> {
+    return refusalFor(await this.find(approvalId, approver), this.identified(approver)) === undefined;
+  }
+
+  private async find(id: unknown, person: Respondent<Actor>): Promise<Pending> {
+    const record = typeof id === 'string' ? await this.store.find(id) : undefined;
+    if (record?.binding.tenant === person.tenant && maySee(record, this.identified(person))) return record;
+    throw notFound();
+  }
+
+  /** Finds what a reply is about. A call of a client is named by its run and its id; which of two calls with one id is meant must be said. */
+  private async meantBy({ id, toolCallId }: ReadReply, person: Respondent<Actor>, runId: string | undefined): Promise<Pending> {
+    if (id !== undefined) {
+      const record = await this.find(id, person);
+      if (runId === undefined || record.binding.runId === runId) return record;
+      throw new PendingError('not_found', 'This run asked nothing of the kind.');
+    }
+    if (runId === undefined) throw notFound();
+    const identified = this.identified(person);
+    const asked = await this.store.list({ tenant: person.tenant, runId, limit: MOST_OF_A_RUN });
+    const named = asked.filter((one) => one.kind === 'client' && one.binding.toolCallId === toolCallId && maySee(one, identified));
+    const open = named.filter(({ answer }) => !answer);
+    if (open.length > 1) throw new PendingError('invalid_answer', 'Two calls of this run have this id. Say which by its pendingId.');
+    const [record = named.at(-1)] = open;
+    if (record) return record;
+    throw new PendingError('not_found', 'This run asked nothing of the kind.');
+  }
+
+  /**
+   * Takes a decision about a call, once. The run continues by `ToolLoopService.resume`, or at once if it is still waiting in memory.
    *
    * @throws PendingError if the approver may not decide, the approval was decided, has expired, was withdrawn or is held, or the decision is invalid
    * @example
    * await approvals.decide({ approvalId, decision: 'approve' }, { actor: user, tenant: user.tenantId });
    */
-  async decide(decision: ApprovalDecision, approver: Respondent<Actor>, amendment: ApprovalAmendment = {}): Promise<PendingView> {
-    const said = readDecision(decision);
-    const record = await this.find(decision.approvalId, approver);
-    const attempt = { decidedBy: this.identified(approver).id, decision: said.decision };
+  async decide(
+    decision: ApprovalDecision,
+    approver: Respondent<Actor>,
+    amendment: ApprovalAmendment = {},
+  ): Promise<PendingViewOf<'approval'>> {
+    const { approvalId, decision: word, reason } = decision;
+    const said = readDecision(word, reason, ['approve', 'deny', 'withdraw']);
+    return approvalIn(await this.reply({ id: approvalId, kind: 'approval', said }, approver, { amendment }));
+  }
+
+  /**
+   * Takes an answer of any kind, once, as a client sends it: a decision about an approval, or the result of a call that the client was to make. With `runId` only for what
+   * that run asked.
+   *
+   * @throws PendingError As {@link decide}; `invalid_answer` also for a value that does not fit what was asked for
+   * @example
+   * await pending.answer({ toolCallId, result: { colour: 'red' } }, { actor: user, tenant: user.tenantId }, runId);
+   */
+  async answer(reply: GivenReply, person: Respondent<Actor>, runId?: string): Promise<PendingView> {
+    return this.reply(readReply(reply), person, { ...(runId !== undefined && { runId }) });
+  }
+
+  private async reply(
+    reply: ReadReply,
+    person: Respondent<Actor>,
+    { runId, amendment = {} }: { readonly runId?: string; readonly amendment?: ApprovalAmendment },
+  ): Promise<PendingView> {
+    const record = await this.meantBy(reply, person, runId);
+    const attempt = { decidedBy: this.identified(person).id, decision: reply.said.decision };
     try {
-      this.assertOpen(record);
-      this.assertPermitted(record, approver, amendment);
+      if (record.kind !== reply.kind) throw new PendingError('invalid_answer', 'This is no answer to what was asked.');
+      this.assertOpen(record, reply);
+      this.assertPermitted(record, person, reply, amendment);
+      const said = this.fitting(record, reply);
       const { args, remember } = amendment;
       const amended = { ...(args && { args }), ...(remember && { remember }) };
       return await this.take(record, { ...said, ...amended, decidedBy: attempt.decidedBy, decidedAt: new Date().toISOString() });
@@ -106,6 +184,17 @@ export class PendingService<Actor = RegisteredActor> {
       if (error instanceof PendingError) await this.witness.refused(record, { ...attempt, code: error.code });
       throw error;
     }
+  }
+
+  /** Returns what was said, its value with the defaults of its schema. Throws a `PendingError` for a value of another form. */
+  private fitting({ schema }: Pending, { said }: ReadReply): Said {
+    if (said.value === undefined) return said;
+    if (Buffer.byteLength(JSON.stringify(said.value)) > MOST_VALUE_BYTES)
+      throw new PendingError('invalid_answer', `The answer has more than ${MOST_VALUE_BYTES} bytes.`);
+    const problems = schema ? this.validators.validate(schema, said.value) : []; // which fills in defaults: the value is a copy
+    if (problems.length === 0) return said;
+    const told = problems.map(({ pointer, message }) => `${pointer || 'It'} ${message}`).join('; ');
+    throw new PendingError('invalid_answer', `The answer does not have the form that was asked for: ${told}.`);
   }
 
   /**
@@ -132,21 +221,24 @@ export class PendingService<Actor = RegisteredActor> {
     throw decidedAlready((await this.store.find(id))?.answer); // withdrawn meanwhile
   }
 
-  /** Throws a `PendingError` for an approval of which there is nothing to decide now. */
-  private assertOpen(record: Pending): void {
+  /** Throws a `PendingError` for something of which there is nothing to answer now. What an operator holds may be withdrawn. */
+  private assertOpen(record: Pending, { said }: ReadReply): void {
     if (record.answer) throw decidedAlready(record.answer);
-    if (isExpired(record)) throw new PendingError('expired', 'The approval has expired, and its call was not made. Ask for it again.');
+    if (isExpired(record)) throw new PendingError('expired', EXPIRED[record.kind]);
     const { tenant, declaredId } = record.binding;
-    if (this.inForce?.isHeld(tenant, declaredId))
-      throw new PendingError('held', 'An operator has stopped the tool. The approval is held, and can be decided once it is released.');
+    if (said.decision !== 'withdraw' && this.inForce?.isHeld(tenant, declaredId))
+      throw new PendingError('held', 'An operator has stopped the tool. What it asks is held, and can be answered once it is released.');
   }
 
   /** Throws a `PendingError` if the approver may not answer, or may not answer in this way. */
-  private assertPermitted(record: Pending, approver: Respondent<Actor>, { args, remember }: ApprovalAmendment): void {
-    const refusal = refusalFor(record, this.identified(approver));
+  private assertPermitted(record: Pending, approver: Respondent<Actor>, { said }: ReadReply, { args, remember }: ApprovalAmendment): void {
+    const identified = this.identified(approver);
+    const isWithdrawal = said.decision === 'withdraw';
+    const refusal = isWithdrawal ? withdrawalRefusalFor(record, identified) : refusalFor(record, identified);
     if (refusal !== undefined) throw new PendingError('not_permitted', refusal);
-    if (args && !record.request.mayEdit) throw new PendingError('invalid_answer', 'The arguments of this call may not be changed.');
-    if (remember && !record.request.mayRemember)
+    const { mayEdit, mayRemember } = record.kind === 'approval' ? record.request : NOT_AMENDED;
+    if (args && (isWithdrawal || !mayEdit)) throw new PendingError('invalid_answer', 'The arguments of this call may not be changed.');
+    if (remember && (isWithdrawal || !mayRemember))
       throw new PendingError('invalid_answer', 'A decision about this call cannot be remembered for further calls.');
   }
 
@@ -154,7 +246,7 @@ export class PendingService<Actor = RegisteredActor> {
   private identified({ actor }: Respondent<Actor>): IdentifiedApprover {
     const id = this.identity.idOf(actor);
     if (id !== undefined) return { id, roles: this.identity.rolesOf(actor) };
-    throw new PendingError('not_permitted', 'An approver needs an id. Set ToolLoopModule.forRoot({ actorId: (actor) => … }).');
+    throw new PendingError('not_permitted', 'A person who answers needs an id. Set ToolLoopModule.forRoot({ actorId: (actor) => … }).');
   }
 }
 
@@ -163,24 +255,36 @@ interface IdentifiedApprover {
   readonly roles: readonly string[];
 }
 
-/** Copies an approval for a client, without the binding: its hash would reveal arguments that can be guessed. */
-function toView({ kind, request, createdAt, answer, usedAt }: Pending): PendingView {
-  return { kind, request, createdAt, ...(answer && { answer }), ...(usedAt !== undefined && { usedAt }) };
+/** Copies a record for a client, without the binding: its hash would reveal arguments that can be guessed. */
+function toView({ binding: _binding, admitted: _admitted, rule: _rule, schema: _schema, expiresAt: _at, ...view }: Pending): PendingView {
+  return view;
 }
 
-/** The longest reason of a decision, which the model reads. */
-const MOST_REASON_CHARACTERS = 1_000;
+const NOT_AMENDED = { mayEdit: false, mayRemember: false };
+/** Far more than a run asks. */
+const MOST_OF_A_RUN = 1_000;
+/** The largest value that is taken, in bytes of canonical JSON. */
+const MOST_VALUE_BYTES = 65_536;
+
+const EXPIRED: Readonly<Record<PendingKind, string>> = {
+  approval: 'The approval has expired, and its call was not made. Ask for it again.',
+  client: 'The time for this call is over: its result is not taken any more.',
+  question: 'The time for this question is over: no answer is taken any more.',
+};
 
 function decidedAlready(answer: PendingAnswer | undefined): PendingError {
-  if (!answer?.isWithdrawn) return new PendingError('already_answered', 'Somebody has decided already.');
+  if (answer?.decision === 'withdraw') return new PendingError('withdrawn', 'The actor of the run has withdrawn it.');
+  if (!answer?.isWithdrawn) return new PendingError('already_answered', 'It was decided already.');
   return new PendingError('withdrawn', 'The run that asked for it has ended, so there is nothing to decide any more.');
 }
 
-/** Reads a client's decision. Throws a `PendingError` for anything else. */
-function readDecision({ decision, reason }: ApprovalDecision): Pick<PendingAnswer, 'decision' | 'reason'> {
-  if (decision !== 'approve' && decision !== 'deny')
-    throw new PendingError('invalid_answer', 'The decision is neither "approve" nor "deny".');
-  return typeof reason === 'string' && reason !== '' ? { decision, reason: reason.slice(0, MOST_REASON_CHARACTERS) } : { decision };
+function approvalIn(view: PendingView): PendingViewOf<'approval'> {
+  if (view.kind === 'approval') return view;
+  throw notFound();
+}
+
+function notFound(): PendingError {
+  return new PendingError('not_found', 'There is no such approval.');
 }
 
 /** Tells whether an approval has expired, for a decision as well as for the use of one. */
@@ -192,10 +296,22 @@ function maySee(record: Pending, approver: IdentifiedApprover): boolean {
   return approver.id === record.binding.requesterId || refusalFor(record, approver) === undefined;
 }
 
-/** Finds the reason why an approver may not answer. Where the policy names no approver, only the actor of the run may. */
-function refusalFor({ binding, admitted }: Pending, approver: IdentifiedApprover): string | undefined {
+/** Finds the reason why a person may not answer. Where the policy names no one, only the actor of the run may. */
+function refusalFor({ kind, binding, admitted }: Pending, approver: IdentifiedApprover): string | undefined {
   const terms = admitted.length > 0 ? admitted : [{}];
-  return terms.map((one) => refusalUnder(one, approver, binding.requesterId)).find((refusal) => refusal !== undefined);
+  const refusal = terms.map((one) => refusalUnder(one, approver, binding.requesterId)).find((one) => one !== undefined);
+  return refusal && `${refusal} ${MAY[kind]}.`;
+}
+
+const MAY: Readonly<Record<PendingKind, string>> = {
+  approval: 'approve this call',
+  client: 'give the result of this call',
+  question: 'answer this question',
+};
+
+/** Finds the reason why a person may not withdraw a call, which only its requester may. */
+function withdrawalRefusalFor({ binding }: Pending, { id }: IdentifiedApprover): string | undefined {
+  return id === binding.requesterId ? undefined : 'Only the actor of the run may withdraw this call.';
 }
 
 function refusalUnder(
@@ -203,26 +319,10 @@ function refusalUnder(
   { id, roles: held }: IdentifiedApprover,
   requesterId: string | undefined,
 ): string | undefined {
-  if (notRequester && id === requesterId) return 'The actor of the run may not approve this call.';
-  if (roles && !roles.some((role) => held.includes(role)))
-    return `Only a person with the role ${roles.join(' or ')} may approve this call.`;
-  if (!roles && !notRequester && id !== requesterId) return 'Only the actor of the run may approve this call.';
+  if (notRequester && id === requesterId) return 'The actor of the run may not';
+  if (roles && !roles.some((role) => held.includes(role))) return `Only a person with the role ${roles.join(' or ')} may`;
+  if (!roles && !notRequester && id !== requesterId) return 'Only the actor of the run may';
   return undefined;
-}
-
-/**
- * Thrown for a decision about an approval that is not accepted: the approver has to act. Over HTTP `not_found` is a 404, the others are a 403, 409 or 400.
- * `withdrawn`: the run has ended, so a decision would have no effect. `held`: an operator has stopped the tool for now.
- */
-export class PendingError extends Error {
-  override readonly name = 'PendingError';
-
-  constructor(
-    readonly code: 'not_found' | 'not_permitted' | 'already_answered' | 'expired' | 'withdrawn' | 'held' | 'invalid_answer',
-    message: string,
-  ) {
-    super(message);
-  }
 }
 
 /** Makes the answer that withdraws an approval. */

@@ -7,11 +7,12 @@ import {
   type PolicyActor,
   type PolicyCall,
   PolicyEngine,
+  policyList,
   type PolicySubject,
   type RunBudget,
   type VouchedTool,
 } from '../contracts/policy.js';
-import type { PolicyScope, PolicyState, PolicyStop } from '../contracts/policy-store.js';
+import type { PolicyScope, PolicyState, PolicyStop, PolicyVersion } from '../contracts/policy-store.js';
 import type { Tool } from '../contracts/tool.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import type { SchemaValidators } from '../schema/validators.js';
@@ -179,6 +180,26 @@ export class DataPolicyEngine extends PolicyEngine {
     return this.stopOf(subject) !== undefined;
   }
 
+  /** Returns an engine that decides as this one would with the policies of a version in force in its scope. Stops are no part of it: they pass. */
+  with({ tenant: scope, policies }: Pick<PolicyVersion, 'tenant' | 'policies'>): PolicyEngine {
+    const put = this.compiled(policies ?? (scope === undefined ? this.initial : []));
+    const application = scope === undefined ? put : this.application();
+    const ownOf = (tenant: string): readonly CompiledPolicy[] => (scope === tenant ? put : (this.put.get(tenant) ?? []));
+    return {
+      decide: (subject) => decide([...ownOf(subject.actor.tenant), ...application], subject),
+      vouchedFor: (declaredId) =>
+        vouchedBy(
+          application.map(({ policy }) => policy),
+          declaredId,
+        ),
+    };
+  }
+
+  /** Compiles policies, such as those with which a run was narrowed. */
+  compiled(policies: readonly Policy[]): readonly CompiledPolicy[] {
+    return policies.map((policy) => new CompiledPolicy(policy, this.validators));
+  }
+
   private inForceFor(tenant: string): readonly CompiledPolicy[] {
     const own = this.put.size > 0 ? this.put.get(tenant) : undefined;
     if (!own) return this.application();
@@ -196,10 +217,6 @@ export class DataPolicyEngine extends PolicyEngine {
     return this.own;
   }
 
-  private compiled(policies: readonly Policy[]): readonly CompiledPolicy[] {
-    return policies.map((policy) => new CompiledPolicy(policy, this.validators));
-  }
-
   private changed(): void {
     this.together.clear();
     this.counted = undefined;
@@ -213,16 +230,6 @@ const STOPPED = 'An operator has stopped it.';
 function isTarget({ tenant, tool, source }: PolicyStop, { declaredId, origin, actor }: StoppableCall): boolean {
   if (tenant !== undefined && tenant !== actor.tenant) return false;
   return (tool === undefined || tool === declaredId) && (source === undefined || source === origin.source);
-}
-
-/** Returns one policy or several as a list. */
-export function policyList(given: Policy | readonly Policy[] | undefined): readonly Policy[] {
-  if (given === undefined) return [];
-  return isList(given) ? given : [given];
-}
-
-function isList(given: Policy | readonly Policy[]): given is readonly Policy[] {
-  return Array.isArray(given);
 }
 
 /** A compiled policy. The grant of a tool and its call budget, which depend on no arguments, are cached. */
@@ -285,25 +292,6 @@ export class CompiledPolicy extends PolicyEngine {
     return JSON.stringify([trust, effect, declaredId, tenant, held]);
   }
 }
-
-/**
- * Ready-made policies. Each is plain data: spread one to change it.
- *
- * @example
- * ToolLoopModule.forRoot({ model, policy: { ...policies.approveWrites, version: '1', deny: ['crm__deleteCustomer'] } });
- */
-export const policies = {
-  /** Allows every trusted tool that only reads. */
-  readOnly: { version: 'preset:read-only', allow: ['*'], effects: ['read_only'] },
-  /** Allows every trusted tool; those that change anything require an approval. */
-  approveWrites: {
-    version: 'preset:approve-writes',
-    allow: ['*'],
-    requireApproval: [{ effects: ['state_change', 'external_side_effect'] }],
-  },
-  /** Allows every trusted tool without approvals, wherever the information comes from. For prototypes. */
-  allowAll: { version: 'preset:allow-all', allow: ['*'], flow: 'off' },
-} as const satisfies Record<string, Policy>;
 
 const SEVERITY = { deny: 2, require_approval: 1, allow: 0 } as const;
 const WITHOUT_POLICY: Decision = { kind: 'deny', rule: 'default', reason: 'There is no policy.', policyVersion: 'none' };

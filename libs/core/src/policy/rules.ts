@@ -2,7 +2,7 @@ import type { ApprovalTerms, CallBudget, Decision } from '@toolloop/protocol';
 import { isGlob, matchesGlob } from '../catalog/tool-selection.js';
 import type { DirectiveApproval } from '../contracts/directive.js';
 import type { ApprovalRule, ConnectionRule, Policy, PolicyCall, PolicyGrants, PolicySubject } from '../contracts/policy.js';
-import { list, object, pair, TEXT } from '../schema/saved-form.js';
+import { list, object, optional, pair, TEXT } from '../schema/saved-form.js';
 import type { SchemaValidators } from '../schema/validators.js';
 
 /** A decision of a rule, before the policy adds its version. */
@@ -160,6 +160,8 @@ export type ApprovalMode = 'suspend' | 'wait' | 'deny';
 export class RunApprovals {
   /** The approval that each call requested, by the id of the call. */
   readonly asked: Map<string, string>;
+  /** The calls that were let in, and then waited for a value: an approval that was used for one of them holds. */
+  readonly letIn: Set<string>;
   private readonly repeated: Map<string, string>;
   private readonly remembered: Map<string, string>;
 
@@ -172,6 +174,7 @@ export class RunApprovals {
     session?: RunApprovals,
   ) {
     this.asked = new Map(saved.asked);
+    this.letIn = new Set(saved.letIn);
     this.repeated = new Map(saved.repeated);
     this.remembered = session?.remembered ?? new Map(saved.remembered);
   }
@@ -200,7 +203,8 @@ export class RunApprovals {
   }
 
   save(): SavedApprovals {
-    return { asked: [...this.asked], repeated: [...this.repeated], remembered: [...this.remembered] };
+    const letIn = this.letIn.size > 0 && { letIn: [...this.letIn] };
+    return { asked: [...this.asked], repeated: [...this.repeated], remembered: [...this.remembered], ...letIn };
   }
 }
 
@@ -209,10 +213,13 @@ export interface SavedApprovals {
   readonly asked: readonly (readonly [string, string])[];
   readonly repeated: readonly (readonly [string, string])[];
   readonly remembered: readonly (readonly [string, string])[];
+  /** @default none */
+  readonly letIn?: readonly string[];
 }
 
 export const SAVED_APPROVALS = object<SavedApprovals>({
   asked: list(pair(TEXT)),
   repeated: list(pair(TEXT)),
   remembered: list(pair(TEXT)),
+  letIn: optional(list(TEXT)),
 });

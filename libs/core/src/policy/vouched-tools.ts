@@ -27,6 +27,8 @@ export class VouchedTools {
   private readonly taken = new WeakMap<Tool, TakenTool>();
   private readonly semantics = new WeakMap<ToolSpec, KnownSemantics>();
   private readonly warned = new Set<string>();
+  /** The declarations that the application has pinned elsewhere than in a policy. */
+  private readonly pinned = new WeakSet<ToolSpec>();
 
   constructor(private readonly engine: Pick<PolicyEngine, 'vouchedFor' | 'revision'>) {}
 
@@ -41,6 +43,11 @@ export class VouchedTools {
     this.taken.set(tool, one);
     this.taken.set(taken, one);
     return taken;
+  }
+
+  /** Takes a declaration for pinned from now on, under whatever policy. It is the frozen copy that the catalog has. */
+  pin(spec: ToolSpec): void {
+    this.pinned.add(spec);
   }
 
   /** Returns the hash of an untrusted tool if the policy pins another one for its id. */
@@ -70,8 +77,11 @@ export class VouchedTools {
   private compile({ spec, origin: { source }, subRun }: Tool): Semantics {
     const schemaHash = hashSpec(spec);
     const { effect = 'external_side_effect', reads = 'private', egress = true, schemaHash: pin } = this.wordFor(spec, schemaHash);
-    const origin: ToolOrigin = { source, trusted: false, ...(pin !== undefined && !subRun && { pinned: true }) };
-    return { spec: Object.freeze<ToolSpec>({ ...spec, effect, labels: { returns: 'untrusted', reads, egress }, schemaHash }), origin };
+    const isPinned = this.pinned.has(spec);
+    const origin: ToolOrigin = { source, trusted: false, ...((isPinned || pin !== undefined) && !subRun && { pinned: true }) };
+    const labelled = Object.freeze<ToolSpec>({ ...spec, effect, labels: { returns: 'untrusted', reads, egress }, schemaHash });
+    if (isPinned) this.pin(labelled);
+    return { spec: labelled, origin };
   }
 
   private wordFor({ declaredId }: ToolSpec, schemaHash: string): VouchedTool {

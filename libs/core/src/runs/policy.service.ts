@@ -1,20 +1,30 @@
 import { randomUUID } from 'node:crypto';
 import { Injectable, type OnModuleDestroy } from '@nestjs/common';
-import { ConfigurationError, type Finding, type JsonObject, type JsonValue } from '@toolloop/protocol';
+import { ConfigurationError, type Finding, type JsonObject } from '@toolloop/protocol';
 import { Operators } from '../audit/operators.js';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 import { closestTo } from '../catalog/tool-selection.js';
 import type { Operator } from '../contracts/operator.js';
-import type { Policy } from '../contracts/policy.js';
+import { type Policy, policyList } from '../contracts/policy.js';
 import type { PolicyScope, PolicyStop, PolicyStore, PolicyVersion } from '../contracts/policy-store.js';
 import type { RegisteredActor } from '../contracts/tool-call.js';
+import type { RunRecord } from '../contracts/stores.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
 import { isWhole } from '../findings/options.js';
 import { LoopSettings } from '../loop/loop-settings.js';
+import { RunOpener } from '../loop/run-opener.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 import { PolicyFeed } from '../policy/policy-feed.js';
-import { DataPolicyEngine, policyList } from '../policy/policy-engine.js';
-import { toJson } from '../schema/canonical-json.js';
+import { DataPolicyEngine } from '../policy/policy-engine.js';
+import {
+  differencesBetween,
+  type PolicyDifference,
+  type PolicyDraft,
+  type PolicyReplay,
+  PolicyReplayer,
+  type ReplayedRun,
+  type ReplaySources,
+} from './policy-replay.js';
 
 /** The reach of an operator's action on policies. */
 export interface PolicyReach {
@@ -51,16 +61,6 @@ export interface StopTarget {
   readonly source?: string;
 }
 
-/** A difference between two versions. Of a list of names each one that came or went is a difference of its own. */
-export interface PolicyDifference {
-  /** The JSON pointer of the field, e.g. `/tenants/acme/deny`. */
-  readonly at: string;
-  /** Absent where it came. */
-  readonly before?: JsonValue;
-  /** Absent where it went. */
-  readonly after?: JsonValue;
-}
-
 /** Thrown for an action on policies that is not possible. Over HTTP: 404, 409, 400. */
 export class PolicyError extends Error {
   override readonly name = 'PolicyError';
@@ -78,6 +78,7 @@ type PolicyContent = Pick<PolicyVersion, 'policies' | 'rollbackOf'>;
 
 const PAGE = 100;
 const MOST_LISTED = 1_000;
+const MOST_REPLAYED = 100;
 const MOST_REASON_CHARACTERS = 1_000;
 /** More than any policy needs. It is read by every process. */
 const MOST_POLICY_BYTES = 262_144;
@@ -90,6 +91,7 @@ const MOST_POLICY_BYTES = 262_144;
 export class PolicyService<Actor = RegisteredActor> implements OnModuleDestroy {
   private readonly store: PolicyStore;
   private readonly feed: PolicyFeed;
+  private readonly replayed: ReplaySources;
 
   constructor(
     stores: BoundedStores,
@@ -97,9 +99,12 @@ export class PolicyService<Actor = RegisteredActor> implements OnModuleDestroy {
     private readonly settings: LoopSettings,
     private readonly catalog: ToolCatalog,
     private readonly operators: Operators<Actor>,
-    private readonly identity: ActorIdentity<Actor>,
+    private readonly identity: ActorIdentity,
+    opener: RunOpener,
   ) {
     this.store = stores.policies;
+    const rolesOf = async ({ actorId, tenant }: RunRecord) => identity.rolesOf(await opener.actorOf(actorId, tenant));
+    this.replayed = { log: stores.runs, catalog, inForce, rolesOf };
     this.feed = new PolicyFeed(stores, inForce, (version, at) => this.findingsOf(version, at));
   }
 
@@ -193,7 +198,37 @@ export class PolicyService<Actor = RegisteredActor> implements OnModuleDestroy {
   async diff(from: number, to: number, operator: Operator<Actor>, reach: PolicyReach = {}): Promise<readonly PolicyDifference[]> {
     const scope = await this.permitted(operator, 'policy', reach, { do: 'diff', from: numberOrNull(from), to: numberOrNull(to) });
     const [before, after] = [await this.find(scope, from), await this.find(scope, to)];
-    return differences(shownPolicies(before), shownPolicies(after), '');
+    return differencesBetween(before, after);
+  }
+
+  /**
+   * Tells which calls of stored runs other policies would decide about otherwise: those of a version, by its number, or policies that were never put. What a run had
+   * read and spent by each call is as it was then; the roles of its actor and the tools are those of today. No tool is called, and nothing changes.
+   *
+   * @param runIds at most 100, of any actor of the tenant, or of any tenant with `everywhere`
+   * @throws OperatorError if the person may not
+   * @throws ConfigurationError with every finding, for policies that were never put
+   * @throws PolicyError if there is no such version, or the ids are not a list of texts
+   * @example
+   * const { runs } = await policies.replay({ ...policy, deny: ['crm__deleteCustomer'] }, runIds, operator, { everywhere: true });
+   * const denied = runs.flatMap(({ changed }) => changed).filter(({ after }) => after.kind === 'deny');
+   */
+  async replay(
+    version: number | Policy | readonly Policy[],
+    runIds: readonly string[],
+    operator: Operator<Actor>,
+    reach: PolicyReach = {},
+  ): Promise<PolicyReplay> {
+    const runs = readRunIds(runIds);
+    const scope = await this.permitted(operator, 'replay', reach, { version: numberOrNull(version), runs });
+    const isPut = typeof version === 'number';
+    const replayer = new PolicyReplayer(
+      this.replayed,
+      isPut ? await this.find(scope, version) : this.sound({ ...scope, policies: readPolicies(version) }),
+    );
+    const replayed: ReplayedRun[] = [];
+    for (const runId of runs) replayed.push(await replayer.replay(runId)); // one after the other, since a transcript may be large
+    return { ...(isPut && { version }), runs: replayed };
   }
 
   /**
@@ -261,15 +296,19 @@ export class PolicyService<Actor = RegisteredActor> implements OnModuleDestroy {
     const number = expected + 1;
     const scope = await this.permitted(operator, 'policy', reach, { ...use, version: number, reason: why });
     const said = { ...scope, number, author: this.nameOf(operator), reason: why, at: new Date().toISOString() };
-    const version: PolicyVersion = { ...said, ...(await contentIn(scope)) };
-    const findings = this.findingsOf(version, 'policy');
-    if (findings.length > 0) throw new ConfigurationError(findings, 'policy');
+    const version = this.sound<PolicyVersion>({ ...said, ...(await contentIn(scope)) });
     if (!(await this.store.add(version))) throw await this.conflict(scope, expected);
     await this.feed.refresh();
     return version;
   }
 
-  private findingsOf({ policies = [], tenant }: PolicyVersion, at: string): readonly Finding[] {
+  private sound<Version extends PolicyDraft>(version: Version): Version {
+    const findings = this.findingsOf(version, 'policy');
+    if (findings.length > 0) throw new ConfigurationError(findings, 'policy');
+    return version;
+  }
+
+  private findingsOf({ policies = [], tenant }: PolicyDraft, at: string): readonly Finding[] {
     return this.settings.applicationPolicyFindings(policies, { at, isOfTenant: tenant !== undefined });
   }
 
@@ -346,37 +385,16 @@ function readReason(reason: unknown): string {
   return reason.slice(0, MOST_REASON_CHARACTERS);
 }
 
+function readRunIds(runIds: unknown): string[] {
+  const isList = Array.isArray(runIds) && runIds.length <= MOST_REPLAYED && runIds.every((id: unknown) => typeof id === 'string');
+  if (!isList) throw invalid(`The runs to replay are not a list of at most ${MOST_REPLAYED} ids.`);
+  return [...new Set<string>(runIds)];
+}
+
 /** A copy: what is changed in the caller's object afterwards is not in force. */
 function readPolicies(policy: Policy | readonly Policy[]): readonly Policy[] {
   const given = policyList(policy);
   if (given.length === 0) throw invalid('There is no policy. To go back to what the application started with, roll back to version 0.');
   if (Buffer.byteLength(JSON.stringify(given)) > MOST_POLICY_BYTES) throw invalid(`The policy is larger than ${MOST_POLICY_BYTES} bytes.`);
   return structuredClone(given);
-}
-
-/** A single policy without its number in the list. */
-function shownPolicies({ policies = [] }: PolicyVersion): JsonValue {
-  const [only = {}, ...others] = policies;
-  return toJson(others.length === 0 ? only : policies);
-}
-
-function differences(before: JsonValue | undefined, after: JsonValue | undefined, at: string): readonly PolicyDifference[] {
-  if (JSON.stringify(before) === JSON.stringify(after)) return [];
-  if (isNames(before) && isNames(after)) {
-    const went = before.filter((name) => !after.includes(name)).map((name) => ({ at, before: name }));
-    return [...went, ...after.filter((name) => !before.includes(name)).map((name) => ({ at, after: name }))];
-  }
-  if (!isBranch(before) || !isBranch(after))
-    return [{ at, ...(before !== undefined && { before }), ...(after !== undefined && { after }) }];
-  const [one, other] = [new Map(Object.entries(before)), new Map(Object.entries(after))];
-  const names = [...new Set([...one.keys(), ...other.keys()])];
-  return names.flatMap((name) => differences(one.get(name), other.get(name), `${at}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`));
-}
-
-function isBranch(value: JsonValue | undefined): value is JsonObject | JsonValue[] {
-  return typeof value === 'object' && value !== null;
-}
-
-function isNames(value: JsonValue | undefined): value is string[] {
-  return Array.isArray(value) && value.every((one) => typeof one === 'string');
 }

@@ -1,16 +1,21 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
 import { Injectable, type OnModuleDestroy } from '@nestjs/common';
-import { type ApprovalDecision, type FinishReason, InvalidRequestError, type LoopEvent } from '@toolloop/protocol';
-import { Observable, ReplaySubject, type Subscriber, takeUntil } from 'rxjs';
+import { type FinishReason, InvalidRequestError, type LoopEvent, type ToolInvocationRecord, type WaitingFor } from '@toolloop/protocol';
+import { Observable, ReplaySubject, takeUntil } from 'rxjs';
 import type { PendingView } from '../contracts/pending.js';
 import type { LoopRequest, ResumeRequest } from '../contracts/loop-request.js';
 import type { RunLog, RunQuery, RunRecord, RunStatus } from '../contracts/stores.js';
 import type { RegisteredActor } from '../contracts/tool-call.js';
+import { DirectiveError, DirectiveService } from '../directives/directive.service.js';
+import { Operators } from '../audit/operators.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
 import { isWhole } from '../findings/options.js';
+import { wholeRun } from '../loop/run-log.js';
 import { flushBeforeClose, RunOpener } from '../loop/run-opener.js';
-import { PendingError, PendingService, type Respondent } from '../pending/pending.service.js';
+import type { SavedRun } from '../loop/saved-run.js';
+import type { GivenReply } from '../pending/pending-reply.js';
+import { PendingService, type Respondent } from '../pending/pending.service.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
+import { SharedReads, WatchedRun } from './watched-run.js';
 
 /** The actor who asks, as the application identified them; never what a client says. A run is its actor's alone. */
 export interface RunReader<Actor = RegisteredActor> {
@@ -26,6 +31,8 @@ export interface RunView {
   readonly durable: boolean;
   /** Absent for a run that has not ended and does not wait. */
   readonly finishReason?: FinishReason;
+  /** The kind of answer that a waiting run waits for. */
+  readonly waitingFor?: WaitingFor;
   /** The sequence of its last event that was kept; 0 for none. */
   readonly lastSequence: number;
   readonly forkOf?: RunRecord['forkOf'];
@@ -33,6 +40,29 @@ export interface RunView {
   readonly createdAt: string;
   /** ISO 8601, UTC. */
   readonly updatedAt: string;
+}
+
+/** A call of a run that changed something, and whether that is undone. */
+export interface UndoneCall {
+  readonly toolCallId: string;
+  readonly declaredId: string;
+  /** Absent for a call that had its effect at once. */
+  readonly directiveId?: string;
+  /**
+   * `undone`: its compensation has ended. `no_effect`: it never had its effect, and will not have it. `under_way`: the compensation, or the effect, has not ended yet; undo
+   * the run again to continue. `failed`: the compensation failed, or it is unknown whether the effect took place. `not_possible`: its tool cannot undo it. `not_reached`: an
+   * effect that came later is not undone yet.
+   */
+  readonly status: 'undone' | 'no_effect' | 'under_way' | 'failed' | 'not_possible' | 'not_reached';
+  /** The reason, where it is not undone. */
+  readonly reason?: string;
+}
+
+/** The undoing of a run, as far as it came. */
+export interface RunUndoing {
+  readonly runId: string;
+  /** The calls that changed something, sub-runs included, the latest first. */
+  readonly calls: readonly UndoneCall[];
 }
 
 /** A selection of an actor's runs. */
@@ -51,6 +81,8 @@ export class RunService<Actor = RegisteredActor> implements OnModuleDestroy {
     { runs }: BoundedStores,
     private readonly identity: ActorIdentity,
     private readonly pending: PendingService<Actor>,
+    private readonly operators: Operators<Actor>,
+    private readonly directives: DirectiveService<Actor>,
   ) {
     this.log = runs;
   }
@@ -139,15 +171,13 @@ export class RunService<Actor = RegisteredActor> implements OnModuleDestroy {
   /**
    * Answers what this run asked, as one of the people who may; the actor of the run need not be. A durable run continues by itself then, any other is resumed by its actor.
    *
-   * @throws {PendingError} As `PendingService.decide` does; `not_found` also for what another run asked.
+   * @throws {PendingError} As `PendingService.answer` does; `not_found` also for what another run asked.
    *
    * @example
    * await runs.answer(runId, { approvalId, decision: 'approve' }, { actor: user, tenant: user.tenantId });
    */
-  async answer(runId: string, answer: ApprovalDecision, person: Respondent<Actor>): Promise<PendingView> {
-    const { request } = await this.pending.get(answer.approvalId, person);
-    if (request.runId !== runId) throw new PendingError('not_found', 'This run asked nothing of the kind.');
-    return this.pending.decide(answer, person);
+  async answer(runId: string, answer: GivenReply, person: Respondent<Actor>): Promise<PendingView> {
+    return this.pending.answer(answer, person, runId);
   }
 
   /**
@@ -178,6 +208,49 @@ export class RunService<Actor = RegisteredActor> implements OnModuleDestroy {
     return this.opener.durable.fork(await this.findDurable(runId, reader), step, requestId);
   }
 
+  /**
+   * Undoes what a durable run did that has ended, the latest effect first: cancels the directives that are pending, and has those that were performed compensated, each as a
+   * call through the whole pipeline, before it turns to the one before. It says what cannot be undone; called again, it continues.
+   *
+   * @param person an operator whom `forRoot({ operators })` permits `undo`, or the actor of the run as far as `forRoot({ directives: { operators } })` lets them decide
+   * @throws {InvalidRequestError} `unknown_run`; also for a run that has not ended, which is to be cancelled first, and for one that is not durable.
+   * @throws {DirectiveError} `not_permitted` where the actor may not undo what the run did.
+   *
+   * @example
+   * const { calls } = await runs.undo(runId, { actor: user, tenant: user.tenantId }, 'The customer has changed their mind.');
+   */
+  async undo(runId: string, person: RunReader<Actor>, reason?: string): Promise<RunUndoing> {
+    const run = await this.undoable(runId, person);
+    const calls: UndoneCall[] = [];
+    for (const call of changesIn(wholeRun(runId, await this.log.read(runId)))) {
+      const isBlocked = calls.some(({ status }) => status === 'under_way' || status === 'failed');
+      calls.push(isBlocked ? { ...call, status: 'not_reached' } : await this.undone(call, { ...person, tenant: run.tenant }, reason));
+    }
+    return { runId, calls };
+  }
+
+  private async undoable(runId: string, person: RunReader<Actor>): Promise<RunRecord> {
+    if (typeof runId !== 'string') throw unknownRun(runId);
+    const isOperator = this.operators.may(person, 'undo');
+    if (isOperator) await this.operators.use(person, 'undo', { details: { runId: runId.slice(0, 64) } });
+    const run = isOperator ? await this.log.find(runId) : await this.findDurable(runId, person);
+    if (run?.tenant !== person.tenant) throw unknownRun(runId);
+    if (run.status === 'ended' && run.request) return run;
+    throw invalid(run.request ? 'The run has not ended. Cancel it first.' : 'The run is not durable. Undo its directives one by one.');
+  }
+
+  private async undone(call: ChangingCall, person: RunReader<Actor>, reason?: string): Promise<UndoneCall> {
+    if (call.directiveId === undefined) return { ...call, status: 'not_possible', reason: 'It had its effect at once.' };
+    try {
+      const { status, task, failure } = await this.directives.undo(call.directiveId, person, reason === undefined ? {} : { reason });
+      return { ...call, status: UNDONE[`${task} ${status}`] ?? 'under_way', ...(failure && { reason: failure.safeMessage }) };
+    } catch (error) {
+      if (error instanceof DirectiveError && error.code === 'not_possible')
+        return { ...call, status: 'not_possible', reason: error.message };
+      throw error;
+    }
+  }
+
   private async findDurable(runId: string, reader: RunReader<Actor>): Promise<RunRecord> {
     const run = await this.find(runId, reader);
     if (run.request) return run;
@@ -189,8 +262,7 @@ export class RunService<Actor = RegisteredActor> implements OnModuleDestroy {
   private async find(runId: string, reader: RunReader<Actor>): Promise<RunRecord> {
     const run = typeof runId === 'string' ? await this.found.of(runId, () => this.log.find(runId)) : undefined;
     if (run && run.tenant === reader.tenant && run.actorId === this.actorIdOf(reader)) return run;
-    const shown = typeof runId === 'string' ? ` ${JSON.stringify(runId.slice(0, 64))}` : '';
-    throw new InvalidRequestError('unknown_run', `No run${shown} is yours.`);
+    throw unknownRun(runId);
   }
 
   private actorIdOf({ actor }: RunReader<Actor>): string {
@@ -210,125 +282,48 @@ function assertFilter({ status, limit, after }: RunFilter): void {
   if (after !== undefined && typeof after !== 'string') throw invalid('`after` is not the id of a run.');
 }
 
+function viewOf({ runId, status, request, finishReason, waitingFor, lastSequence, forkOf, createdAt, updatedAt }: RunRecord): RunView {
+  const durable = request !== undefined;
+  const ended = { ...(finishReason && { finishReason }), ...(waitingFor && { waitingFor }) };
+  return { runId, status, durable, ...ended, lastSequence, ...(forkOf && { forkOf }), createdAt, updatedAt };
+}
+
+/** A call that changed something. */
+type ChangingCall = Pick<UndoneCall, 'toolCallId' | 'declaredId' | 'directiveId'>;
+
+/** The statuses of directives that are over, by their last task. */
+const UNDONE: Readonly<Record<string, UndoneCall['status']>> = {
+  'compensate compensated': 'undone',
+  'perform cancelled': 'no_effect',
+  'perform dead': 'no_effect',
+  'perform unknown_outcome': 'failed',
+  'compensate dead': 'failed',
+  'compensate cancelled': 'failed',
+  'compensate unknown_outcome': 'failed',
+};
+
+/** The calls of a run that changed something, or may have, sub-runs included, the latest first. */
+function changesIn(saved: SavedRun | undefined): readonly ChangingCall[] {
+  return callsIn(saved?.state.records ?? [])
+    .filter(({ effect, status, error }) => effect !== 'read_only' && (status === 'succeeded' || error?.code === 'unknown_outcome'))
+    .toReversed()
+    .flatMap(changeOf);
+}
+
+function changeOf({ toolCallId, declaredId, directiveId }: ToolInvocationRecord): readonly ChangingCall[] {
+  return declaredId === undefined ? [] : [{ toolCallId, declaredId, ...(directiveId !== undefined && { directiveId }) }];
+}
+
+/** The calls of records, those of sub-runs in the place of their sub-run. */
+function callsIn(records: readonly ToolInvocationRecord[]): readonly ToolInvocationRecord[] {
+  return records.flatMap((record) => (record.subRun ? callsIn(record.subRun.toolCalls ?? []) : record));
+}
+
+function unknownRun(runId: unknown): InvalidRequestError {
+  const shown = typeof runId === 'string' ? ` ${JSON.stringify(runId.slice(0, 64))}` : '';
+  return new InvalidRequestError('unknown_run', `No run${shown} is yours.`);
+}
+
 function invalid(message: string): InvalidRequestError {
   return new InvalidRequestError('invalid_request', message);
-}
-
-function viewOf({ runId, status, request, finishReason, lastSequence, forkOf, createdAt, updatedAt }: RunRecord): RunView {
-  const durable = request !== undefined;
-  return { runId, status, durable, ...(finishReason && { finishReason }), lastSequence, ...(forkOf && { forkOf }), createdAt, updatedAt };
-}
-
-const MOST_READS = 3;
-
-/**
- * The reads of one kind by all who look at runs in this process: a few at a time, so that thousands of readers who come at once do not stand in the way of the runs themselves.
- * A caller that asks for the same before a read has begun gets its answer.
- */
-class SharedReads<Result> {
-  private readonly next = new Map<string, Promise<Result>>();
-  private readonly starts: (() => void)[] = [];
-  private underWay = 0;
-  /** A read is no part of the request, run or transaction of the one who asked for it first. */
-  private readonly detached = AsyncLocalStorage.snapshot();
-
-  of(key: string, read: () => Promise<Result>): Promise<Result> {
-    const shared = this.next.get(key);
-    if (shared) return shared;
-    const mine = this.detached(() => this.inTurn(key, read));
-    this.next.set(key, mine);
-    return mine;
-  }
-
-  private async inTurn(key: string, read: () => Promise<Result>): Promise<Result> {
-    await new Promise<void>((start) => {
-      this.starts.push(start);
-      queueMicrotask(() => this.startNext());
-    });
-    this.next.delete(key);
-    try {
-      return await read();
-    } finally {
-      this.underWay -= 1;
-      this.startNext();
-    }
-  }
-
-  private startNext(): void {
-    const start = this.underWay < MOST_READS ? this.starts.shift() : undefined;
-    if (!start) return;
-    this.underWay += 1;
-    start();
-  }
-}
-
-const PAGE = 200;
-
-/** The state of a reader after a read: it has all events of a run that has ended, has read some, or has all there are. */
-type Progress = 'ended' | 'some' | 'none';
-
-/** The events that a run has, and then those that come, until it has ended. */
-class WatchedRun {
-  private wake: () => void = () => undefined;
-  private hasChanged = false;
-  private after = 0;
-
-  constructor(
-    private readonly log: RunLog,
-    private readonly pages: SharedReads<readonly LoopEvent[]>,
-    private readonly find: () => Promise<RunRecord>,
-    private readonly subscriber: Subscriber<LoopEvent>,
-  ) {}
-
-  async follow(after: number): Promise<void> {
-    this.after = after;
-    let end: (() => Promise<void>) | undefined;
-    try {
-      const { runId } = await this.find();
-      end = await this.log.watch(runId, () => this.changed());
-      while (!this.subscriber.closed) if (await this.hasEnded(runId)) return this.subscriber.complete();
-    } catch (error) {
-      this.subscriber.error(error);
-    } finally {
-      await end?.().catch(() => undefined);
-    }
-  }
-
-  stop(): void {
-    this.changed();
-  }
-
-  /** Its last event tells that a run has ended; its status tells it to a reader that had read that event before. */
-  private async hasEnded(runId: string): Promise<boolean> {
-    this.hasChanged = false;
-    const progress = await this.catchUp(runId);
-    if (progress === 'ended') return true;
-    const isOver = progress === 'none' && (await this.find()).status === 'ended';
-    if (isOver) return (await this.catchUp(runId)) !== 'some'; // it may have ended after the first look
-    if (!this.subscriber.closed) await this.change();
-    return false;
-  }
-
-  private async catchUp(runId: string): Promise<Progress> {
-    for (let progress: Progress = 'none'; ; progress = 'some') {
-      const page = { after: this.after, limit: PAGE };
-      const events = await this.pages.of(JSON.stringify([runId, page.after]), () => this.log.events(runId, page));
-      for (const event of events) {
-        this.subscriber.next(event);
-        this.after = event.sequence;
-      }
-      const last = events.at(-1);
-      if (last?.type === 'run-end' && last.finishReason !== 'waiting') return 'ended';
-      if (events.length < PAGE || this.subscriber.closed) return last ? 'some' : progress;
-    }
-  }
-
-  private changed(): void {
-    this.hasChanged = true;
-    this.wake();
-  }
-
-  private change(): Promise<void> {
-    return this.hasChanged ? Promise.resolve() : new Promise((resolve) => (this.wake = resolve));
-  }
 }

@@ -1,6 +1,7 @@
 import { Logger } from '@nestjs/common';
 import { type LoopEventBody, RunError, type ToolCall } from '@toolloop/protocol';
 import { Toolset } from '../catalog/toolset.js';
+import type { SessionCallOptions } from '../contracts/session.js';
 import { Interruption, type LinkedSignal, linkSignal } from '../execution/call-failure.js';
 import { strictlyListed } from '../execution/resolve-tool.js';
 import { asRun } from '../execution/store-calls.js';
@@ -16,6 +17,7 @@ import {
   type LoopState,
   type PendingStep,
   type UnmadeCall,
+  waitingForIn,
 } from '../loop/loop-state.js';
 import { identityOf, type RunPlan } from '../loop/run-plan.js';
 import { processStateOf, savedRun } from '../loop/saved-run.js';
@@ -33,11 +35,15 @@ export class CallRun {
   /** The ids of the tools that the result brought. */
   private injected: ReadonlySet<string> = NOTHING_INJECTED;
 
-  /** @param within aborts the call with its session, which ends what it makes; absent for a call without a session */
+  /**
+   * @param within aborts the call with its session, which ends what it makes; absent for a call without a session
+   * @param onProgress is told what the tool says of its progress
+   */
   constructor(
     private readonly plan: RunPlan,
     private readonly services: RunParts,
     private readonly within?: AbortSignal,
+    private readonly onProgress?: SessionCallOptions['onProgress'],
   ) {
     const { runMs: ms } = plan.execution.limits;
     const isBounded = within !== undefined && plan.options.signal === undefined && !mayOutlastTool(plan) && services.sinks.length === 0;
@@ -107,6 +113,7 @@ export class CallRun {
 
   private emit(event: LoopEventBody): void | Promise<void> {
     if (event.type === 'tools-injected') this.injected = new Set([...this.injected, ...event.tools]);
+    if (event.type === 'tool-progress') this.onProgress?.(event.value);
     return this.outlet?.emit(event);
   }
 
@@ -128,7 +135,11 @@ export class CallRun {
     // The run-end follows, and is the last event of this part of the run.
     const saved = savedRun(state, pending, live, { requestId, past: 0, sequence: this.outlet ? this.outlet.lastSequence + 1 : 0 });
     try {
-      await this.services.suspended.suspend(identityOf(this.plan), saved, processStateOf(state, pending, live));
+      await this.services.suspended.suspend(
+        { ...identityOf(this.plan), ...waitingForIn(state) },
+        saved,
+        processStateOf(state, pending, live),
+      );
       return isUnavailable(state) ? abandonStep(state, pending, []) : state;
     } catch (error) {
       const cause = error instanceof Interruption ? error : new Error('The waiting call could not be stored.', { cause: error });

@@ -8,6 +8,7 @@ import {
   SESSION_CALL,
   type SessionCallOptions,
   type SessionTool,
+  type ShownTool,
   type ToolsChange,
   type ToolSession,
 } from '../contracts/session.js';
@@ -98,6 +99,11 @@ export class LiveSession implements ToolSession {
     }
   }
 
+  describe(id: string): ShownTool | undefined {
+    const { spec, presentation } = this.state.toolset.find(id) ?? {};
+    return spec && { spec, ...(presentation && { presentation }) };
+  }
+
   async call(tool: string, args?: JsonObject, options: SessionCallOptions = NO_OPTIONS): Promise<CallResult> {
     this.assertOpen();
     if (options !== NO_OPTIONS) SESSION_CALL.assert(options, 'session.call', 'request');
@@ -167,7 +173,7 @@ export class LiveSession implements ToolSession {
   }
 
   private runFor(options: SessionCallOptions, runId = newId()): CallRun {
-    return new CallRun(this.planFor(options, runId), this.services, this.abortion.signal);
+    return new CallRun(this.planFor(options, runId), this.services, this.abortion.signal, options.onProgress);
   }
 
   /** Makes a call of which its caller alone is told, with what the session has already: a run of its own is made of it only where it waits or fails. */
@@ -191,7 +197,12 @@ export class LiveSession implements ToolSession {
 
   private scopeOf(
     { answer }: UnmadeCall,
-    { runId, requestId = runId, approvals = this.plan.options.approvals ?? 'suspend' }: SessionCallOptions & { readonly runId: string },
+    {
+      runId,
+      requestId = runId,
+      approvals = this.plan.options.approvals ?? 'suspend',
+      onProgress,
+    }: SessionCallOptions & { readonly runId: string },
     injected: Set<string>,
   ): OwnScope {
     return {
@@ -201,6 +212,7 @@ export class LiveSession implements ToolSession {
       flow: this.flowOf(answer),
       emit: (event) => {
         if (event.type === 'tools-injected') for (const id of event.tools) injected.add(id);
+        if (event.type === 'tool-progress') onProgress?.(event.value);
       },
     };
   }

@@ -1,3 +1,5 @@
 export { ToolSources } from './tool-sources.js';
 export { APPLICATION_TENANT } from './tool-sources.js';
-export type { QuarantinedTool, SourceOptions, SourceStatus } from '../contracts/source.js';
+export { sourceTool } from '../discovery/contributed-tools.js';
+export type { SourceToolDeclaration } from '../discovery/contributed-tools.js';
+export type { QuarantinedTool, RefusedTool, SourceOptions, SourceStatus, SourceTool } from '../contracts/source.js';

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Logger } from '@nestjs/common';
 import { isObject, type ToolOrigin } from '@toolloop/protocol';
 import { isObservable, type Subscription } from 'rxjs';
-import type { SourceOptions, SourceStatus, ToolSource } from '../contracts/source.js';
+import type { SourceOptions, SourceStatus, SourceTool, ToolSource } from '../contracts/source.js';
 import { Interruption, linkSignal, untilAborted } from '../execution/call-failure.js';
 import type { Admission, SourceAdmission } from './source-admission.js';
 
@@ -104,11 +104,20 @@ export class LivingSource {
     }
   }
 
-  /** It has answered, and its tools are in the catalog as far as they may be. */
-  answered(last: LivingSource['last']): void {
+  /** Returns the tools that it is known to have while it has not answered. */
+  known(): readonly SourceTool[] {
+    return this.parts.source.known?.() ?? [];
+  }
+
+  /** Its tools are in the catalog as far as they may be. */
+  admitted(last: LivingSource['last']): void {
+    this.last = last;
+  }
+
+  /** It has answered. */
+  answered(): void {
     this.hasAnswered = true;
     this.streaks.failed = 0;
-    this.last = last;
     this.become('ready', undefined);
   }
 

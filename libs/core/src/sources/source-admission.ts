@@ -2,10 +2,10 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import type { Finding, ToolOrigin } from '@toolloop/protocol';
 import type { ToolCatalog } from '../catalog/tool-catalog.js';
-import { type CatalogEntry, namespaceIn } from '../catalog/tool-selection.js';
+import { type CatalogEntry, isUnder } from '../catalog/tool-selection.js';
 import type { QuarantinedTool } from '../contracts/source.js';
 import type { Tool } from '../contracts/tool.js';
-import { type Contribution, isTool, noToolFinding, placeOf, shownId } from '../discovery/contributed-tools.js';
+import { type Contribution, isRefused, isTool, noToolFinding, placeOf, shownId } from '../discovery/contributed-tools.js';
 import type { LoopSettings } from '../loop/loop-settings.js';
 import { canonicalDeclaration } from '../schema/canonical-json.js';
 
@@ -15,6 +15,8 @@ export interface SourceIdentity {
   readonly prefix: string | undefined;
   /** The most tools that are looked at. */
   readonly most: number;
+  /** True where the application has pinned the definitions of its tools. */
+  readonly isPinned: boolean;
 }
 
 /** The result of one answer of a source. */
@@ -48,13 +50,14 @@ class AdmittedTool {
     this.latest = tool;
     this.at = at;
     this.notes = notes;
-    const { spec, input, canCall, preview } = tool;
+    const { spec, input, canCall, preflight, preview } = tool;
     this.tool = {
       ...tool,
       spec: Object.freeze({ ...spec }),
       input: { ...input }, // its identity in the catalog
       invoke: (args, context) => this.latest.invoke(args, context),
       ...(canCall && { canCall: (run) => this.latest.canCall?.(run) ?? false }),
+      ...(preflight && { preflight: (args, context) => this.latest.preflight?.(args, context) ?? false }),
       ...(preview && { preview: (args, context) => this.latest.preview?.(args, context) }),
     };
   }
@@ -107,7 +110,8 @@ export class SourceAdmission {
   private apply({ kept, fresh, refused, findings }: SourceAnswer, leftOut: number): Admission {
     const { source } = this.source.origin;
     const remove = [...this.admitted].flatMap(([id, { tool }]) => (kept.has(id) ? [] : [tool]));
-    const add = [...fresh.values()].map(({ at, tool }) => ({ at, tool: this.settings.takeIn(tool) }));
+    const { isPinned } = this.source;
+    const add = [...fresh.values()].map(({ at, tool }) => ({ at, tool: this.settings.takeIn(tool, { isPinned }) }));
     const collided = this.catalog.update({ source, remove, add });
     const added = [...fresh].filter(([id]) => !collided.has(id));
     this.admitted = new Map([...kept, ...added]);
@@ -143,6 +147,7 @@ class SourceAnswer {
     const { origin } = this.source;
     try {
       if (isTool(given)) this.readTool(withOrigin(given, origin));
+      else if (isRefused(given)) this.refuse(given.id, [{ at: `${origin.source}: ${shownId(given.id)}`, ...given.refused }]);
       else this.refuse('', [noToolFinding(given, origin)]);
     } catch (error) {
       this.refuse('', [{ ...UNREADABLE, at: origin.source }]);
@@ -185,7 +190,7 @@ class SourceAnswer {
   private idProblem(id: string): string | undefined {
     const { origin, prefix } = this.source;
     if (this.kept.has(id) || this.fresh.has(id)) return 'Its source gives two tools of this id.';
-    if (prefix !== undefined && namespaceIn(id) !== prefix)
+    if (prefix !== undefined && !isUnder(prefix, id))
       return `Its id does not begin with the prefix that its source announces, "${prefix}__".`;
     const owner = this.catalog.announced.ownerOf(id);
     return owner && owner !== origin ? `Its id begins with the prefix of the source "${owner.source}".` : undefined;

@@ -4,7 +4,7 @@ import type { Subscription } from 'rxjs';
 import { AuditTrail } from '../audit/audit-trail.js';
 import { Operators } from '../audit/operators.js';
 import { AnnouncedTools, ToolCatalog } from '../catalog/tool-catalog.js';
-import { type CatalogEntry, namespaceIn } from '../catalog/tool-selection.js';
+import { type CatalogEntry, isUnder } from '../catalog/tool-selection.js';
 import type { Operator } from '../contracts/operator.js';
 import { DEFAULT_SOURCES, type SourceOptions, SOURCES, type SourceStatus, type ToolSource } from '../contracts/source.js';
 import { foldedId } from '../discovery/tool-names.js';
@@ -115,7 +115,7 @@ export class ToolSources implements BeforeApplicationShutdown {
   findings(): readonly Finding[] {
     const known = this.sources.map(({ named }) => named.prefix);
     return this.sources.flatMap(({ named: { prefix, origin } }, index) => {
-      const problem = prefix === undefined ? undefined : this.prefixProblem(prefix, known.indexOf(prefix) < index);
+      const problem = prefix === undefined ? undefined : this.prefixProblem(prefix, known.slice(0, index));
       return problem === undefined ? [] : [{ at: `source ${origin.source}`, ...problem }];
     });
   }
@@ -134,6 +134,8 @@ export class ToolSources implements BeforeApplicationShutdown {
   /** Lets the tools of strangers and of sources with a prefix in, now that the application's own are in the catalog, and from now on whenever they come. */
   async open(recheck: ToolSources['recheck']): Promise<void> {
     this.recheck = recheck;
+    const absent = this.sources.filter((one) => !one.isOwn && !one.hasAnswered && !this.early.has(one));
+    for (const one of absent) await this.tried(one, () => this.admitKnown(one)); // what it answers meanwhile is early
     this.isOpen = true;
     for (const [one, answer] of this.early) await this.tried(one, () => this.admit(one, answer));
     this.early.clear();
@@ -159,25 +161,28 @@ export class ToolSources implements BeforeApplicationShutdown {
   private living(source: ToolSource): LivingSource {
     const { origin, prefix } = source;
     const named = { origin: Object.freeze({ source: origin.source, trusted: origin.trusted }), prefix };
-    const admission = new SourceAdmission(this.catalog, this.settings, { ...named, most: this.options.tools });
+    const limits = { most: this.options.tools, isPinned: source.isPinned === true };
+    const admission = new SourceAdmission(this.catalog, this.settings, { ...named, ...limits });
     return new LivingSource({ source, named, admission, options: this.options }, () => this.schedule());
   }
 
   private adopted(one: LivingSource): SourceBeginning {
     const beginning = one.admission.adopt(this.early.get(one) ?? []);
     this.early.delete(one);
-    one.answered({ quarantined: [], leftOut: 0 });
+    one.answered();
     return beginning;
   }
 
-  private prefixProblem(prefix: string, isTwice: boolean): Omit<Finding, 'at'> | undefined {
-    const remedy = 'Announce another prefix: letters, digits, - and single _, 32 characters at most.';
+  /** @param before the prefixes of the sources before it */
+  private prefixProblem(prefix: string, before: readonly (string | undefined)[]): Omit<Finding, 'at'> | undefined {
+    const remedy = 'Announce another prefix: letters, digits and -, between them _ or __, 32 characters at most.';
     if (typeof prefix !== 'string' || !SAFE_PREFIX.test(prefix))
       return { problem: `Its prefix ${JSON.stringify(prefix)} is none.`, remedy };
-    if (isTwice) return { problem: `Another source announces the prefix "${prefix}" as well.`, remedy };
-    const isSame = (other: string | undefined): boolean => other !== undefined && foldedId(other) === foldedId(prefix);
-    const taken = this.catalog.subjects().find(({ declaredId }) => isSame(namespaceIn(declaredId)));
-    const entity = this.catalog.entities.definitions.find((one) => isSame(one.prefix));
+    const folded = foldedId(prefix);
+    const same = before.find((other) => typeof other === 'string' && overlap(folded, foldedId(other)));
+    if (same !== undefined) return { problem: `Another source announces the prefix "${same}" as well.`, remedy };
+    const taken = this.catalog.subjects().find(({ declaredId }) => isUnder(folded, foldedId(declaredId)));
+    const entity = this.catalog.entities.definitions.find((one) => foldedId(one.prefix) === folded);
     const whose = taken?.declaredId ?? (entity && `tools of the entity ${entity.type.name}`);
     return whose === undefined ? undefined : { problem: `Its prefix "${prefix}" is taken by ${whose}.`, remedy };
   }
@@ -212,10 +217,20 @@ export class ToolSources implements BeforeApplicationShutdown {
     }
   }
 
-  private async admit(one: LivingSource, answer: readonly unknown[]): Promise<void> {
+  private async admitKnown(one: LivingSource): Promise<void> {
+    const known = one.known();
+    if (known.length > 0) await this.takeIn(one, known);
+  }
+
+  private admit(one: LivingSource, answer: readonly unknown[]): Promise<void> {
+    return this.takeIn(one, answer, () => one.answered());
+  }
+
+  private async takeIn(one: LivingSource, given: readonly unknown[], onAdmitted?: () => void): Promise<void> {
     const before = one.status;
-    const admission = await one.admission.admit(answer);
-    one.answered(admission);
+    const admission = await one.admission.admit(given);
+    one.admitted(admission);
+    onAdmitted?.();
     this.announce();
     this.reportState(one);
     this.catalog.report(`${this.keyOf(one)} tools`, admission.findings.slice(0, MOST_LISTED));
@@ -279,9 +294,15 @@ export class ToolSources implements BeforeApplicationShutdown {
   }
 }
 
-const SAFE_PREFIX = /^[a-zA-Z](?:[a-zA-Z0-9-]|_(?!_)){0,31}$/;
+/** One part or more, between which are two underscores; none ends with one, or an id could begin with two prefixes. */
+const SAFE_PREFIX = /^(?=.{1,32}$)[a-zA-Z][a-zA-Z0-9-]*(?:__?[a-zA-Z0-9-]+)*$/;
 /** The most findings about the tools of one source. */
 const MOST_LISTED = 100;
+
+/** Tells whether an id can stand under both prefixes. */
+function overlap(one: string, other: string): boolean {
+  return one === other || isUnder(one, other) || isUnder(other, one);
+}
 
 function told(ids: readonly string[]): string[] {
   return ids.length > MOST_TOLD ? [...ids.slice(0, MOST_TOLD), `… and ${ids.length - MOST_TOLD} more`] : [...ids];

@@ -1,8 +1,7 @@
 import type { Tool, ToolCallContext, ToolEffect } from '@toolloop/core';
 import type { ToolOrigin } from '@toolloop/core/contracts';
+import { sourceTool } from '@toolloop/core/sources';
 import type { JSONSchema7 } from 'json-schema';
-import { compileReveal } from '../../src/schema/reveal.js';
-import { compileSchemaInput } from '../../src/schema/tool-input.js';
 
 export interface RawTool {
   readonly id: string;
@@ -17,24 +16,10 @@ export interface RawTool {
 }
 
 /** A tool as a source hands it over. */
-export function toolOf({ id, effect = 'read_only', reveal = 'all', origin = { source: 'remote', trusted: false }, ...raw }: RawTool): Tool {
-  const schema = raw.schema ?? { type: 'object' };
-  const { input } = compileSchemaInput({ at: id, reserved: raw.reserved ?? ['tenant', 'tenantId', 'actor', 'actorId'], schema });
-  return {
-    spec: {
-      id,
-      declaredId: id,
-      description: `Runs ${id}.`,
-      inputSchema: schema,
-      effect,
-      labels: { returns: 'untrusted', reads: 'private', egress: false },
-      redaction: { kind: 'reveal', fields: reveal },
-      schemaHash: '',
-    },
-    origin,
-    input,
-    output: compileReveal(reveal),
-    ...(raw.timeoutMs !== undefined && { timeoutMs: raw.timeoutMs }),
-    invoke: (built, context) => raw.invoke?.(built, context),
-  };
+export function toolOf({ reserved = ['tenant', 'tenantId', 'actor', 'actorId'], ...raw }: RawTool): Tool {
+  const { id, schema = { type: 'object' }, effect = 'read_only', origin = { source: 'remote', trusted: false }, ...rest } = raw;
+  const labels = { egress: false };
+  const declared = { id, description: `Runs ${id}.`, inputSchema: schema, effect, origin, labels };
+  const tool = sourceTool({ ...declared, ...rest, invoke: (built, context) => raw.invoke?.(built, context) });
+  return { ...tool, input: { ...tool.input, reserved } };
 }

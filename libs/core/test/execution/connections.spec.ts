@@ -214,6 +214,14 @@ describe('invariant 10: a credential', () => {
     }
   });
 
+  it('invariant 13: leaves it unknown whether a call took place that cannot tell', async () => {
+    act = ({ token }) => {
+      throw new ToolError(`The connection with ${token} broke.`, { isOutcomeUnknown: true });
+    };
+    const { record, content } = await bench.run().exec('mail__send', { id: 'acme-mail' });
+    expect([record.error?.code, content]).toEqual(['unknown_outcome', expect.stringContaining('The connection with [secret] broke.')]);
+  });
+
   it('invariant 10: leaves the words round it, and what kind of error it was', async () => {
     act = ({ token }) => {
       throw new ToolError(`The key ${token} is wrong.`, { retryable: true });

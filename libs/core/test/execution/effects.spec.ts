@@ -92,6 +92,9 @@ const wrapping: Intercept = (next) => next().catch(() => Promise.reject(new Forb
 const broke = (): never => {
   throw new ToolError('No money.');
 };
+const lost = (): never => {
+  throw new ToolError('The connection broke.', { retryable: true, isOutcomeUnknown: true });
+};
 const afterwards: (next: Next) => Promise<unknown> = async (next) => {
   await wait(20);
   return next();
@@ -172,6 +175,12 @@ describe('invariant 13: a write whose method is in flight', () => {
     const { outcome, effects } = await written(impatient, { invoke: slow, ...raw }, { retry: true });
     await wait(60);
     expect([outcome.record.error?.code, outcome.record.attempt, effects()]).toEqual(['unknown_outcome', 1, 1]);
+  });
+
+  it('invariant 13: has an unknown outcome where it says itself that it cannot tell, and is not attempted again', async () => {
+    const { outcome, journal } = await written(patient, { invoke: lost, key: () => 'k' }, { retry: true });
+    expect([outcome.record.error?.code, outcome.record.attempt, journal.told]).toEqual(['unknown_outcome', 1, []]);
+    expect(errorOf(outcome).detail).toMatch(/^The connection broke\. It is unknown whether its effect took place\./);
   });
 
   it('invariant 13: has an unknown outcome where it rejects for being interrupted', async () => {

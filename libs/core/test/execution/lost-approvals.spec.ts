@@ -28,7 +28,7 @@ async function desk() {
       const [open] = await store.list({ tenant: 'acme', pending: true });
       await bench.module
         .get(PendingService)
-        .decide({ approvalId: open?.request.approvalId ?? '', decision: 'approve' }, { actor: { id: 'ada' }, tenant: 'acme' });
+        .decide({ approvalId: open?.id ?? '', decision: 'approve' }, { actor: { id: 'ada' }, tenant: 'acme' });
     },
     attempt: (amount = 5) =>
       bench.run({ policies: [policies.approveWrites], approvals: new RunApprovals('suspend') }).exec('bank__pay', { amount }),
@@ -59,7 +59,7 @@ describe('an approval whose run lost its id', () => {
     const { attempt, approve, store, tools } = await desk();
     await attempt();
     const [asked] = await store.list({ tenant: 'acme' });
-    await withdraw(store, asked?.request.approvalId ?? '');
+    await withdraw(store, asked?.id ?? '');
     expect((await attempt()).isPending).toBe(true);
     await approve();
     expect((await attempt()).record.status).toBe('succeeded');

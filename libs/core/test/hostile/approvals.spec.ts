@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { firstValueFrom, Subject } from 'rxjs';
 import { PendingService, type Policy } from '@toolloop/core';
 import { DataPolicyEngine } from '@toolloop/core/policy';
-import { PendingStore, MemoryRunLog, RunLog } from '@toolloop/core/stores';
+import { type PendingApproval, PendingStore, MemoryRunLog, RunLog } from '@toolloop/core/stores';
 import { HOUR_MS, inAnHour } from '../fixtures/time.js';
 import { call, calls, text } from '@toolloop/testing';
 import { PendingAudit } from '../../src/audit/audit-trail.js';
@@ -246,7 +246,7 @@ describe('a list', () => {
     const store = shop.module.get(PendingStore);
     await shop.run();
     const [mine] = await shop.approvals.list(alice);
-    const record = await store.find(mine?.approvalId ?? '');
+    const record = (await store.find(mine?.approvalId ?? '')) as PendingApproval | undefined;
     const fresh = new MemoryPendingStore();
     for (let index = 0; index < 100; index += 1)
       await fresh.add({
@@ -265,7 +265,7 @@ describe('a list', () => {
     const store = shop.module.get(PendingStore);
     await shop.run();
     const [mine] = await shop.approvals.list(alice);
-    const record = await store.find(mine?.approvalId ?? '');
+    const record = (await store.find(mine?.approvalId ?? '')) as PendingApproval | undefined;
     for (let index = 0; index < 10_000; index += 1)
       await store.add({
         ...record!,

@@ -99,7 +99,9 @@ describe('invariant 12: an approval', () => {
     ['of one who meets every rule', [{ roles: ['manager'] }, { notRequester: true }], mia, 'approved'],
     ['of one who meets only one', [{ roles: ['manager'] }, { roles: ['auditor'] }], mia, 'not_found'],
   ])('invariant 12: is taken %s', async (_, terms, who, outcome) => {
-    const { approve } = await desk(recordOf('a1', terms));
+    const { approve, service, as } = await desk(recordOf('a1', terms));
+    const mayDecide = await service.mayDecide('a1', as(who)).catch(({ code }: PendingError) => code);
+    expect(mayDecide).toBe(outcome === 'not_found' ? outcome : outcome === 'approved');
     expect(await approve('a1', who)).toBe(outcome);
   });
 

@@ -66,6 +66,28 @@ describe('a session', () => {
     expect(told.at(-1)).toEqual([undefined, alone.runId]);
   });
 
+  it.each([
+    ['alone', {}],
+    ['with a signal of its own', { signal: new AbortController().signal }],
+  ])('tells the caller of a call %s what its tool says of its progress, before it resolves', async (_, options) => {
+    const { open } = await shop();
+    const session = await open({
+      context: { act: (_key: string, told: ToolCallContext) => (told.progress(1), told.progress({ of: 2 }), 'done') },
+    });
+    const told: unknown[] = [];
+    const { ui } = await session.call('probe__read', key('a'), { ...options, onProgress: (value) => told.push(value) });
+    expect([...told, ui]).toEqual([1, { of: 2 }, 'done']);
+  });
+
+  it('describes a tool that it has by its rendered id, and no other', async () => {
+    const { open } = await shop();
+    const session = await open({ tools: ['crm__searchCustomers'] });
+    expect(session.describe('customer_c-1_getAverageSpend')).toBeUndefined();
+    await session.call('crm__searchCustomers', { name: 'ann' });
+    expect(session.describe('customer_c-1_getAverageSpend')?.spec.declaredId).toBe('customer_*_getAverageSpend');
+    expect(session.describe('probe__read')).toBeUndefined();
+  });
+
   it('keeps the instance that a call returned for the calls that follow', async () => {
     const cart = new Cart('k1');
     const { open } = await shop();

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { type Policy, ToolLoopModule } from '@toolloop/core';
+import { type Policy, ToolLoopModule, ToolLoopService } from '@toolloop/core';
 import { DataPolicyEngine } from '@toolloop/core/policy';
+import { AuditStore } from '@toolloop/core/stores';
 import { findingsOf } from '../discovery/application.js';
 import { CrmTools, Item, never, one, open, provided, QUICK, refused, Remote, remoteTool, two, until } from './remote.js';
 
@@ -97,6 +98,20 @@ describe('a hostile source', () => {
     remote.answer = one;
     await sources.refresh('github');
     expect(catalog.describe('github__createIssue')).toMatchObject({ effect: 'read_only' });
+  });
+
+  it('is in the audit of a call with the hash of the definition that was called', async () => {
+    const policy: Policy = { flow: 'off', allow: ['github__createIssue'] };
+    const options = { policy, audit: { key: 'k'.repeat(32) } };
+    const { module, catalog } = await open([new Remote(one)], { options });
+    const loop = module.get(ToolLoopService);
+    await loop.call({ tool: 'github__createIssue', args: {}, actor: { id: 'ada' }, tenant: 'acme' });
+    const entries = await module.get(AuditStore).read('acme', { from: 1, limit: 10 });
+    const { schemaHash } = catalog.describe('github__createIssue');
+    expect(entries.map((entry) => [entry.kind, entry.actorId, entry.schemaHash])).toEqual([
+      ['decision', 'ada', schemaHash],
+      ['outcome', 'ada', schemaHash],
+    ]);
   });
 
   it('comes in as soon as policy pins its new definition, and goes when policy pins another', async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import { type OperatorRule, type Tool, ToolLoopModule, ToolSource } from '@toolloop/core';
-import { APPLICATION_TENANT } from '@toolloop/core/sources';
+import { APPLICATION_TENANT, type SourceTool } from '@toolloop/core/sources';
 import { AuditStore } from '@toolloop/core/stores';
 import { isObject } from '@toolloop/protocol';
 import { firstValueFrom, NEVER, Observable, of, Subject, throwError } from 'rxjs';
@@ -293,7 +293,8 @@ describe('the changes of a source', () => {
 describe('the prefix of a source', () => {
   it.each([
     ['is none', 'git hub', 'is none'],
-    ['has two underscores', 'git__hub', 'is none'],
+    ['has three underscores', 'git___hub', 'is none'],
+    ['ends with an underscore, so that ids could begin with two prefixes', 'git_', 'is none'],
     ['is a namespace of the application', 'crm', 'is taken by crm__search'],
     ['is such a namespace in other letters', 'CRM', 'is taken by crm__search'],
     ['is that of an entity', 'item', 'is taken by tools of the entity Item'],
@@ -309,6 +310,95 @@ describe('the prefix of a source', () => {
     expect(await findingsOf({ providers: sources.map(provided) })).toMatchObject([
       { at: 'source other', problem: 'Another source announces the prefix "github" as well.' },
     ]);
+  });
+
+  it.each(['github__issues', 'GitHub', 'git'])(
+    'keeps the application from starting if an id could belong to it and to another: %s',
+    async (prefix) => {
+      const sources = [new Remote(() => [], STRANGER, 'git__hub'), new Remote(() => [], STRANGER, 'github')];
+      const other = new Remote(() => [], { source: 'other', trusted: false }, prefix);
+      expect(await findingsOf({ providers: [...sources, other].map(provided) })).toMatchObject([
+        { at: 'source other', problem: expect.stringMatching(/^Another source announces the prefix "git(?:__)?hub" as well\.$/) },
+      ]);
+    },
+  );
+
+  it('may have several parts, and sources that share the first of them are told apart', async () => {
+    const sources = ['github', 'gitlab'].map(
+      (name) =>
+        new Remote(
+          () => [remoteTool(`mcp__${name}__search`), remoteTool('mcp__github__close')],
+          { source: name, trusted: false },
+          `mcp__${name}`,
+        ),
+    );
+    const policy = { allow: ['mcp__github__search', 'mcp__gitlab__search'] };
+    const { ids, sources: living, catalog } = await open(sources, { options: { policy } });
+    expect(ids().toSorted()).toEqual(['mcp__github__close', 'mcp__github__search', 'mcp__gitlab__search']);
+    expect(catalog.describe('mcp__github__close')).toMatchObject({ source: 'github' });
+    expect(living.list()[1]?.quarantined.map(({ id }) => id)).toEqual(['mcp__github__close']);
+  });
+});
+
+describe('a source that is away when the application starts', () => {
+  /** A source whose tools the application knows, such as those that it has pinned in a file. */
+  class Known extends Remote {
+    override readonly isPinned: boolean;
+    override known: () => readonly SourceTool[];
+
+    constructor(answer: () => unknown, known = one, isPinned = true) {
+      super(answer);
+      this.known = known;
+      this.isPinned = isPinned;
+    }
+  }
+
+  it.each([
+    ['does not answer', never],
+    ['cannot be reached', refused],
+  ])('has the tools that it is known to have if it %s, and those that it answers with later', async (_, away) => {
+    const source = new Known(away);
+    const { ids, sources, catalog } = await open([source]);
+    expect(ids()).toEqual(['github__createIssue']);
+    expect(sources.list()).toMatchObject([{ state: expect.not.stringMatching('ready'), tools: ['github__createIssue'] }]);
+    const before = catalog.describe('github__createIssue');
+    source.answer = two;
+    await sources.refresh('github');
+    expect(ids()).toEqual(['github__createIssue', 'github__close']);
+    expect(catalog.describe('github__createIssue')).toEqual(before);
+    expect(sources.list()).toMatchObject([{ state: 'ready' }]);
+  });
+
+  it('loses what it was known to have once it answers without it', async () => {
+    const { ids, sources } = await open([new Known(never)]);
+    expect(ids()).toEqual(['github__createIssue']);
+    const away = await open([new Known(() => [])]);
+    expect(away.ids()).toEqual([]);
+    expect(sources.list()).toMatchObject([{ state: 'starting' }]);
+  });
+
+  it('starts the application when what it is known to have cannot be told', async () => {
+    const { ids, sources } = await open([new Known(never, refused)]);
+    expect(ids()).toEqual([]);
+    expect(sources.list()).toMatchObject([{ state: 'unreachable' }]);
+  });
+
+  it.each([
+    ['counts as pinned', true],
+    ['does not count as pinned', false],
+  ])('invariant 19: the description of a tool %s where the application pins the definitions of its source: %s', async (_, isPinned) => {
+    const { catalog } = await open([
+      new Known(never, () => [{ ...remoteTool('github__createIssue'), origin: { ...STRANGER, pinned: true } }], isPinned),
+    ]);
+    expect(catalog.resolve('github__createIssue').origin).toEqual({ ...STRANGER, ...(isPinned && { pinned: true }) });
+  });
+
+  it('says itself which of its tools is in quarantine, and why', async () => {
+    const refusal = { id: 'github__close', refused: { problem: 'Its definition is not the pinned one.', remedy: 'Pin it.' } };
+    const { ids, sources, findings } = await open([new Remote(() => [...one(), refusal])]);
+    expect(ids()).toEqual(['github__createIssue']);
+    expect(sources.list()).toMatchObject([{ quarantined: [{ id: 'github__close', reason: 'Its definition is not the pinned one.' }] }]);
+    expect(await findings()).toEqual([{ at: 'github: github__close', ...refusal.refused }]);
   });
 });
 

@@ -179,6 +179,7 @@ const RUNS = [
     fork_of text,
     status text not null check (status in ('queued', 'running', 'waiting', 'ended')),
     finish_reason text,
+    waiting_for text,
     owner text check ((owner is not null) = (status = 'running')),
     epoch int not null default 1,
     expires_at timestamptz(3) check ((expires_at is not null) = (status = 'running')),

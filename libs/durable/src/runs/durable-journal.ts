@@ -113,7 +113,8 @@ export class DurableJournal implements RunJournal {
     const status = event.finishReason === 'waiting' ? 'waiting' : 'ended';
     for (const entry of this.closing) this.add(entry);
     this.hasEnd = true;
-    return this.flush({ status, finishReason: event.finishReason });
+    const { finishReason, waitingFor } = event;
+    return this.flush({ status, finishReason, ...(waitingFor && { waitingFor }) });
   }
 
   private add(entry: RunEntry): void {

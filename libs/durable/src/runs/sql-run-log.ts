@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { FinishReason, JsonObject, LoopEvent } from '@toolloop/core';
+import type { FinishReason, JsonObject, LoopEvent, LoopResult } from '@toolloop/core';
 import { type RunEntry, withDates } from '@toolloop/core/internal';
 import {
   type EventPage,
@@ -26,10 +26,9 @@ import { isStorable, keyHash, shownText, storableKey, storedJson } from '../stor
 const QUEUE = 'toolloop-runs';
 const CHANGED = 'toolloop_runs';
 const LOOK_AGAIN_MS = 5_000;
-const COLUMNS = `run_id, tenant, actor_id, loop, request, fork_of, status, finish_reason, ${LEASE}, cancelled, last_sequence, created_at, updated_at`;
+const COLUMNS = `run_id, tenant, actor_id, loop, request, fork_of, status, finish_reason, waiting_for, ${LEASE}, cancelled, last_sequence, created_at, updated_at`;
 /** The jobs of a run: one for each time it is queued, and one that looks at a waiting run at some time. */
-const TURN = 'turn:';
-const LOOK = 'look:';
+const [TURN, LOOK] = ['turn:', 'look:'];
 /** pg-boss keeps a priority in 32 bits. */
 const LAST_TURN = 2_147_483_647;
 
@@ -107,7 +106,7 @@ export class SqlRunLog extends RunLog {
     await this.database.transaction(async () => {
       await this.insert(run, { owner: randomUUID(), forMs: 0 });
       if (status === 'queued') await this.handOut(run.runId);
-      else await this.finish(run.runId, { status, finishReason: status });
+      else await this.finish(run.runId, { ...run, status, finishReason: status });
     });
   }
 
@@ -319,11 +318,11 @@ export class SqlRunLog extends RunLog {
   }
 
   /** Within a transaction: ends a run, or has it wait. */
-  private async finish(runId: string, { status, finishReason }: NonNullable<RunWrite['ending']>): Promise<void> {
+  private async finish(runId: string, { status, finishReason, waitingFor }: NonNullable<RunWrite['ending']>): Promise<void> {
     const [row] = await this.database.query<{ tenant: string; is_due: boolean }>(
-      `update toolloop.runs set status = $2, ${WITHOUT_LEASE}, finish_reason = $3, ended_at = case when $2 = 'ended' then now() end
+      `update toolloop.runs set status = $2, ${WITHOUT_LEASE}, finish_reason = $3, waiting_for = $4, ended_at = case when $2 = 'ended' then now() end
        where run_id = $1 returning tenant, is_woken or cancelled is not null as is_due`,
-      [runId, status, finishReason],
+      [runId, status, finishReason, waitingFor ?? null],
     );
     if (status === 'waiting' && row?.is_due) await this.handOut(runId);
     if (status === 'ended' && row) await withdrawPending(this.database, [{ tenant: row.tenant, runId }]);
@@ -363,6 +362,7 @@ interface RunRow {
   readonly fork_of: string | null;
   readonly status: RunStatus;
   readonly finish_reason: FinishReason | null;
+  readonly waiting_for: NonNullable<LoopResult['waitingFor']> | null;
   readonly owner: string | null;
   readonly epoch: number;
   readonly expires_at: Date | null;
@@ -383,6 +383,7 @@ function fromRunRow(row: RunRow): RunRecord {
     ...(row.fork_of !== null && { forkOf: JSON.parse(row.fork_of) as NonNullable<RunRecord['forkOf']> }),
     status: row.status,
     ...(row.finish_reason !== null && { finishReason: row.finish_reason }),
+    ...(row.waiting_for !== null && row.status === 'waiting' && { waitingFor: row.waiting_for }),
     ...(row.cancelled !== null && { cancelled: row.cancelled }),
     epoch,
     ...(owner !== null && expires_at && { lease: fromLeaseRow({ owner, epoch, expires_at }) }),

@@ -86,7 +86,7 @@ export class SqlPendingStore extends PendingStore {
   override async use(id: string): Promise<boolean> {
     if (!isStorable(id)) return false;
     const used = await this.database.query(
-      `update toolloop.pending set used_at = clock_timestamp() where id = $1 and decision = 'approve' and used_at is null returning id`,
+      `update toolloop.pending set used_at = clock_timestamp() where id = $1 and decision in ('approve', 'answer') and used_at is null returning id`,
       [id],
     );
     return used.length > 0;
@@ -151,10 +151,10 @@ export class WakingPendingStore extends PendingStore {
   }
 }
 
-/** A question as its table has it. */
+/** A question as its table has it: the answer stands beside the record. */
 export interface PendingRow {
   readonly id: string;
-  readonly record: Omit<Pending, 'answer' | 'usedAt'>;
+  readonly record: Pending;
   readonly answer: PendingAnswer | null;
   readonly used_at: Date | null;
 }

@@ -1,0 +1,257 @@
+import {
+  type Decision,
+  InvalidRequestError,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  type Message,
+  NO_USAGE,
+  type ToolInvocationRecord,
+  type Usage,
+} from '@toolloop/protocol';
+import type { ToolCatalog } from '../catalog/tool-catalog.js';
+import type { PolicyActor, PolicyCall } from '../contracts/policy.js';
+import type { PolicyScope, PolicyVersion } from '../contracts/policy-store.js';
+import type { RunLog, RunRecord } from '../contracts/stores.js';
+import type { Tool } from '../contracts/tool.js';
+import { assistantMessage } from '../loop/loop-state.js';
+import { wholeRun } from '../loop/run-log.js';
+import type { SavedRun } from '../loop/saved-run.js';
+import { MessageFlow } from '../policy/flow.js';
+import { type DataPolicyEngine, decide, subjectOf } from '../policy/policy-engine.js';
+import { SpendingLedger, type SpentCall } from '../policy/spending.js';
+import { VouchedTools } from '../policy/vouched-tools.js';
+import { canonicalJson, parseJson, toJson } from '../schema/canonical-json.js';
+
+/** A difference between two versions. Of a list of names each one that came or went is a difference of its own. */
+export interface PolicyDifference {
+  /** The JSON pointer of the field, e.g. `/tenants/acme/deny`. */
+  readonly at: string;
+  /** Absent where it came. */
+  readonly before?: JsonValue;
+  /** Absent where it went. */
+  readonly after?: JsonValue;
+}
+
+/** A call of a stored run about which other policies decide otherwise. */
+export interface ReplayedDecision {
+  readonly toolCallId: string;
+  readonly step: number;
+  readonly declaredId: string;
+  /** The decision by which the call was made, asked about or refused. */
+  readonly before: Decision;
+  readonly after: Decision;
+}
+
+/** A call that cannot be decided again, and why: its tool is gone, its arguments are not kept, or a sub-run made it, whose transcript is not kept. */
+export interface UnreplayedCall {
+  readonly toolCallId: string;
+  readonly why: 'tool_gone' | 'no_arguments' | 'sub_run';
+}
+
+/** The calls of one run as other policies decide about them. */
+export interface ReplayedRun {
+  readonly runId: string;
+  /** The reason for which nothing of it was decided again. A run of another tenant reads as unknown. */
+  readonly problem?: 'unknown_run' | 'unreadable_run' | 'unknown_actor';
+  /** The number of calls that were decided again. */
+  readonly decided: number;
+  readonly changed: readonly ReplayedDecision[];
+  readonly skipped: readonly UnreplayedCall[];
+}
+
+/** The decisions of stored runs that a version of the policies would have made otherwise. */
+export interface PolicyReplay {
+  /** Absent for policies that were never put. */
+  readonly version?: number;
+  readonly runs: readonly ReplayedRun[];
+}
+
+/** The services that a replay reads from. */
+export interface ReplaySources {
+  readonly log: RunLog;
+  readonly catalog: ToolCatalog;
+  readonly inForce: DataPolicyEngine;
+  /** Loads an actor's roles as they are now. Rejects with `InvalidRequestError` for an actor that is not known. */
+  readonly rolesOf: (run: RunRecord) => Promise<readonly string[]>;
+}
+
+/** Policies of a scope, whether they were put or not. Without policies they are those that the application started with. */
+export type PolicyDraft = Pick<PolicyVersion, 'tenant' | 'policies'>;
+
+type DecidedAgain = Pick<ReplayedRun, 'decided' | 'changed' | 'skipped'>;
+
+type LabelledTool = Pick<Tool, 'spec' | 'origin'>;
+
+const NOTHING: DecidedAgain = { decided: 0, changed: [], skipped: [] };
+const EVENTS = 500;
+
+/**
+ * Decides again about the calls of stored runs as if a version were in force in its scope. Each decision rests on what the model had read and spent by then; roles,
+ * tools and their labels are those of today. It makes no call, and changes nothing.
+ */
+export class PolicyReplayer {
+  private readonly vouched: VouchedTools;
+
+  constructor(
+    private readonly sources: ReplaySources,
+    private readonly version: PolicyDraft,
+  ) {
+    this.vouched = new VouchedTools(sources.inForce.with(version));
+  }
+
+  /** Replays one run. */
+  async replay(runId: string): Promise<ReplayedRun> {
+    const { log } = this.sources;
+    const run = await log.find(runId);
+    if (!run || !isWithin(this.version, run)) return { ...NOTHING, runId, problem: 'unknown_run' };
+    try {
+      const saved = wholeRun(runId, await log.read(runId));
+      return { runId, ...(saved ? await this.decidedAgain(run, saved) : NOTHING) };
+    } catch (error) {
+      if (!(error instanceof InvalidRequestError)) throw error;
+      return { ...NOTHING, runId, problem: error.code === 'unreadable_run' ? 'unreadable_run' : 'unknown_actor' };
+    }
+  }
+
+  private async decidedAgain(run: RunRecord, saved: SavedRun): Promise<DecidedAgain> {
+    const { state, pending } = saved;
+    const decides = await this.decisionsOf(run, saved);
+    const messages = pending ? [...state.messages, assistantMessage(pending.answer)] : state.messages;
+    const past = new RunPast(messages, await usageBySteps(this.sources.log, run));
+    const made = [...state.records, ...(pending?.outcomes.map(({ record }) => record) ?? [])];
+    const inner = made.flatMap(({ subRun }) => subRun?.toolCalls ?? []);
+    const calls = made.flatMap((record) => this.replayed(record, past, decides));
+    const decided = calls.filter((call) => 'after' in call);
+    return {
+      decided: decided.length,
+      changed: decided.filter(({ before, after }) => !isSame(before, after)),
+      skipped: [...calls.filter((call) => 'why' in call), ...inner.map(({ toolCallId }) => ({ toolCallId, why: 'sub_run' as const }))],
+    };
+  }
+
+  /** The decisions about the calls of a run: its own policies narrow the version, as they did then. */
+  private async decisionsOf(
+    run: RunRecord,
+    { roles: held, policies }: SavedRun,
+  ): Promise<(tool: LabelledTool, call: PolicyCall) => Decision> {
+    const { inForce, rolesOf } = this.sources;
+    const assumed = held === 'all' ? undefined : held;
+    const actor: PolicyActor = { tenant: run.tenant, roles: await rolesOf(run), ...(assumed && { assumed }) };
+    const engines = [...inForce.compiled(policies), inForce.with(this.version)];
+    return (tool, call) => decide(engines, { ...subjectOf(tool, actor), call });
+  }
+
+  /** Decides again about one call; nothing where it failed before policy was asked. */
+  private replayed(
+    { decision: before, declaredId, ...record }: ToolInvocationRecord,
+    past: RunPast,
+    decides: (tool: LabelledTool, call: PolicyCall) => Decision,
+  ): readonly (ReplayedDecision | UnreplayedCall)[] {
+    const { toolCallId, step } = record;
+    if (!before || declaredId === undefined) return [];
+    const tool = this.toolOf(declaredId);
+    const call = past.callOf(record);
+    if (!tool || !call) return [{ toolCallId, why: tool ? 'no_arguments' : 'tool_gone' }];
+    const after = decides(tool, call);
+    if (before.kind !== 'deny') past.spend({ declaredId, trusted: tool.origin.trusted, args: call.args });
+    return [{ toolCallId, step, declaredId, before, after }];
+  }
+
+  /** A tool as the version would label it. */
+  private toolOf(declaredId: string): LabelledTool | undefined {
+    const { catalog } = this.sources;
+    const tool = catalog.find(declaredId);
+    return tool ? this.vouched.take(tool) : catalog.entityTool(declaredId);
+  }
+}
+
+/** A run as it stood at each of its calls. They are asked about in their order. */
+class RunPast {
+  private readonly asked: ReadonlyMap<string, { readonly at: number; readonly text: string }>;
+  private readonly spent = new SpendingLedger();
+  private flow = MessageFlow.of([]);
+
+  constructor(
+    private readonly messages: readonly Message[],
+    private readonly usage: ReadonlyMap<number, Usage>,
+  ) {
+    const calls = messages.flatMap((message, at) =>
+      message.role === 'assistant' ? (message.toolCalls ?? []).map((call) => [call.toolCallId, { at, text: call.arguments }] as const) : [],
+    );
+    this.asked = new Map(calls);
+  }
+
+  /** The facts of a call on which its decision rests; undefined where the transcript has no arguments of it. */
+  callOf({ toolCallId, step, entity }: Pick<ToolInvocationRecord, 'toolCallId' | 'step' | 'entity'>): PolicyCall | undefined {
+    const asked = this.asked.get(toolCallId);
+    const args = asked && (parseJson(asked.text) ?? undefined);
+    if (!asked || !isJsonObject(args)) return undefined;
+    this.flow = this.flow.at(this.messages.slice(0, asked.at + 1));
+    const { inputTokens, outputTokens, costUsd = 0, hasUnknownCost = false } = this.usage.get(step) ?? NO_USAGE;
+    Object.assign(this.spent, { tokens: inputTokens + outputTokens, usd: costUsd, hasUnknownCost });
+    return { args, flow: this.flow, spent: this.spent, ...(entity && { instanceId: entity.instanceId }) };
+  }
+
+  /** Counts a call that was let in. */
+  spend(call: SpentCall): void {
+    this.spent.calls.push(call);
+  }
+}
+
+/** Resolves to the usage of a run by the end of each of its steps, as its events tell it. A run that is not durable keeps none, and counts as free. */
+async function usageBySteps(log: RunLog, { runId, lastSequence }: RunRecord): Promise<ReadonlyMap<number, Usage>> {
+  const totals = new Map<number, Usage>();
+  for (let after = 0; after < lastSequence;) {
+    const events = await log.events(runId, { after, limit: EVENTS });
+    for (const event of events) if (event.type === 'usage') totals.set(event.step, event.total);
+    const last = events.at(-1);
+    if (!last) break; // they are kept no more
+    after = last.sequence;
+  }
+  return totals;
+}
+
+function isWithin({ tenant }: PolicyScope, run: RunRecord): boolean {
+  return tenant === undefined || tenant === run.tenant;
+}
+
+/** Tells whether two decisions come to the same for a call: whether it is made, and who has to be asked. The rules may have other names. */
+function isSame(before: Decision, after: Decision): boolean {
+  return (
+    before.kind === after.kind &&
+    (before.kind !== 'require_approval' || canonicalJson(toJson(before.approval ?? [])) === canonicalJson(toJson(after.approval ?? [])))
+  );
+}
+
+/** The differences between the policies of two versions. */
+export function differencesBetween(before: PolicyDraft, after: PolicyDraft): readonly PolicyDifference[] {
+  return differences(shownPolicies(before), shownPolicies(after), '');
+}
+
+/** A single policy without its number in the list. */
+function shownPolicies({ policies = [] }: PolicyDraft): JsonValue {
+  const [only = {}, ...others] = policies;
+  return toJson(others.length === 0 ? only : policies);
+}
+
+function differences(before: JsonValue | undefined, after: JsonValue | undefined, at: string): readonly PolicyDifference[] {
+  if (JSON.stringify(before) === JSON.stringify(after)) return [];
+  if (isNames(before) && isNames(after)) {
+    const went = before.filter((name) => !after.includes(name)).map((name) => ({ at, before: name }));
+    return [...went, ...after.filter((name) => !before.includes(name)).map((name) => ({ at, after: name }))];
+  }
+  if (!isBranch(before) || !isBranch(after))
+    return [{ at, ...(before !== undefined && { before }), ...(after !== undefined && { after }) }];
+  const [one, other] = [new Map(Object.entries(before)), new Map(Object.entries(after))];
+  const names = [...new Set([...one.keys(), ...other.keys()])];
+  return names.flatMap((name) => differences(one.get(name), other.get(name), `${at}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`));
+}
+
+function isBranch(value: JsonValue | undefined): value is JsonObject | JsonValue[] {
+  return typeof value === 'object' && value !== null;
+}
+
+function isNames(value: JsonValue | undefined): value is string[] {
+  return Array.isArray(value) && value.every((one) => typeof one === 'string');
+}
