@@ -9,6 +9,7 @@ import { DirectivesModule } from './directives/directives.module.js';
 import { HealthController } from './health.controller.js';
 import { HostMiddleware } from './http/configure.js';
 import { isOperator, rolesOf, User, UserDirectory } from './identity/user.js';
+import { McpModule } from './mcp/mcp.module.js';
 import { ModelModule } from './model.module.js';
 import { PoliciesModule } from './policies/policies.module.js';
 import { DESK_POLICY } from './policy.js';
@@ -57,6 +58,7 @@ const MOST_INJECTED = 64;
     DirectivesModule,
     UsageModule,
     PoliciesModule,
+    McpModule,
   ],
   controllers: [WelcomeController, HealthController],
 })

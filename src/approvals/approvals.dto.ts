@@ -1,4 +1,4 @@
-import type { ApprovalRequest, PendingView } from '@toolloop/core';
+import type { ApprovalRequest, PendingViewOf } from '@toolloop/core';
 import type { PendingAnswer } from '@toolloop/core/stores';
 import { IsIn, IsOptional, IsString, MaxLength } from 'class-validator';
 
@@ -19,7 +19,7 @@ export interface ApprovalView extends ApprovalRequest {
   readonly answer?: Pick<PendingAnswer, 'decision' | 'reason' | 'decidedBy' | 'decidedAt'>;
 }
 
-export function toApprovalView({ request, answer }: PendingView): ApprovalView {
+export function toApprovalView({ request, answer }: PendingViewOf<'approval'>): ApprovalView {
   if (!answer) return request;
   const { decision, reason, decidedBy, decidedAt } = answer;
   return { ...request, answer: { decision, reason, decidedBy, decidedAt } };

@@ -20,6 +20,11 @@ export class Ask {
 export class AskByBody extends Ask {
   /** The run outlives the connection and the process; `/runs` has it. */
   @ValidateIf((_body, durable) => durable !== undefined) @IsBoolean({ message: 'durable must be true or false' }) durable?: boolean;
+
+  /** The answer has the form of `Answer`: it is streamed as an object that grows, and checked at its end. */
+  @ValidateIf((_body, structured) => structured !== undefined)
+  @IsBoolean({ message: 'structured must be true or false' })
+  structured?: boolean;
 }
 
 /** A question in a URL. The guard has read the ticket already; it is named here because unnamed properties are refused. */

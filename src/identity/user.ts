@@ -45,6 +45,11 @@ export function userOfToken(token: string): User | undefined {
   return USERS.get(token);
 }
 
+/** Finds the user who says that they are at the desk themselves, which no program does that has only their token. A real application asks for a password or a passkey. */
+export function userOfWord(word: string): User | undefined {
+  return [...USERS.values()].find(({ id }) => word === `${id} at the desk`);
+}
+
 export function userWith(actorId: string, tenant: string): User | undefined {
   return [...USERS.values()].find(({ id, tenantId }) => id === actorId && tenantId === tenant);
 }

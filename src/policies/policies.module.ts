@@ -54,6 +54,13 @@ export class NewPolicy extends PolicyChange {
   @IsDefined() policy!: Policy | Policy[];
 }
 
+/** The runs to look at again, and by what: a version, or policies that were never put. Without both it is what the tenant started with. */
+export class ReplayOrder {
+  @IsOptional() @IsInt() version?: number;
+  @IsOptional() policy?: Policy | Policy[];
+  @IsString({ each: true }) runs!: string[];
+}
+
 /** The target of a kill switch; without a tool and a source it is everything of the tenant. */
 export class StopOrder extends Reasoned {
   @IsOptional() @IsString() tool?: string;
@@ -109,6 +116,12 @@ export class PoliciesController {
   @HttpCode(204)
   release(@Param('stopId') stopId: string, @Body(STRICT) { reason }: Reasoned, @CurrentUser() user: User): Promise<void> {
     return this.policies.release(stopId, principalOf(user), { reason });
+  }
+
+  @Post('replay')
+  @HttpCode(200)
+  replay(@Body(STRICT) { version, policy, runs }: ReplayOrder, @CurrentUser() user: User): ReturnType<PolicyService['replay']> {
+    return this.policies.replay(policy ?? version ?? 0, runs, principalOf(user));
   }
 
   @Get(':number')

@@ -1,6 +1,6 @@
 import { Body, Controller, Get, HttpCode, Param, Post, Query, RequestMethod, Res, Sse, UseGuards, type MessageEvent } from '@nestjs/common';
-import { type LoopResult, ToolLoopService } from '@toolloop/core';
-import { RunService, type RunView } from '@toolloop/core/runs';
+import { type LoopResult, type PendingView, ToolLoopService } from '@toolloop/core';
+import { RunService, type RunUndoing, type RunView } from '@toolloop/core/runs';
 import { toSse } from '@toolloop/ui-stream';
 import type { Response } from 'express';
 import type { Observable } from 'rxjs';
@@ -11,7 +11,7 @@ import { TicketGuard } from '../identity/ticket.guard.js';
 import { principalOf, User } from '../identity/user.js';
 import { termsFor } from '../policy.js';
 import { RunEvents } from './run-events.js';
-import { EventsFrom, ForkFrom, RunListing, StopRun } from './runs.dto.js';
+import { EventsFrom, ForkFrom, Reply, RunListing, StopRun } from './runs.dto.js';
 
 /** A user's runs: durable ones, which any process with room performs while no connection is held open for them, and those that wait for a decision. */
 @Controller('runs')
@@ -65,11 +65,23 @@ export class RunsController {
     return (await this.runs.resume(runId, termsFor(user))).pipe(toSse());
   }
 
-  /** Resumes a run of `POST /chat/answer`, and returns its result. */
+  /** Answers what the run asked, as one of the people who may. A durable run continues by itself then, any other once its user resumes it. */
   @Post(':runId/answer')
   @HttpCode(200)
   @UseGuards(BearerGuard)
-  async answer(@Param('runId') runId: string, @CurrentUser() user: User, @ClientSignal() signal: AbortSignal): Promise<LoopResult<Answer>> {
+  answer(@Param('runId') runId: string, @Body(STRICT) reply: Reply, @CurrentUser() user: User): Promise<PendingView> {
+    return this.runs.answer(runId, reply, principalOf(user));
+  }
+
+  /** Resumes a run of `POST /chat/answer`, and returns its result. */
+  @Post(':runId/resume/answer')
+  @HttpCode(200)
+  @UseGuards(BearerGuard)
+  async resumeToAnswer(
+    @Param('runId') runId: string,
+    @CurrentUser() user: User,
+    @ClientSignal() signal: AbortSignal,
+  ): Promise<LoopResult<Answer>> {
     const run = await this.loop.resume(runId, { ...termsFor(user), output: Answer, signal });
     return run.result;
   }
@@ -80,6 +92,14 @@ export class RunsController {
   async cancel(@Param('runId') runId: string, @Body(STRICT) { reason }: StopRun, @CurrentUser() user: User): Promise<RunView> {
     await this.runs.cancel(runId, principalOf(user), reason);
     return this.runs.get(runId, principalOf(user));
+  }
+
+  /** Undoes what the run did, as far as that can be undone, once it has ended. */
+  @Post(':runId/undo')
+  @HttpCode(200)
+  @UseGuards(BearerGuard)
+  undo(@Param('runId') runId: string, @Body(STRICT) { reason }: StopRun, @CurrentUser() user: User): Promise<RunUndoing> {
+    return this.runs.undo(runId, principalOf(user), reason);
   }
 
   @Post(':runId/fork')

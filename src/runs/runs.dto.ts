@@ -1,5 +1,6 @@
 import { Type } from 'class-transformer';
-import { IsIn, IsInt, IsOptional, IsString, Max, MaxLength, Min } from 'class-validator';
+import { Allow, IsIn, IsInt, IsOptional, IsString, Max, MaxLength, Min } from 'class-validator';
+import type { JsonValue } from '@toolloop/core';
 import type { RunStatus } from '@toolloop/core/runs';
 
 const STATUSES: readonly RunStatus[] = ['queued', 'running', 'waiting', 'ended'];
@@ -27,6 +28,19 @@ export class EventsFrom {
 export class ForkFrom {
   /** The last step that both share; 0 for none. */
   @IsInt({ message: 'step must be the number of a step' }) @Min(0) @Max(LAST_SEQUENCE) step!: number;
+}
+
+/** The answer to what a run asked: a decision about an approval, the answer to a question, or the result of a call that the client was to make. The service reads which, and checks it. */
+export class Reply {
+  @IsOptional() @IsString() approvalId?: string;
+  @IsOptional() @IsString() questionId?: string;
+  @Allow() answer?: JsonValue;
+  @IsOptional() @IsString() toolCallId?: string;
+  @IsOptional() @IsString() pendingId?: string;
+  @IsOptional() @IsString() decision?: string;
+  @IsOptional() @IsString({ message: 'reason must be a text' }) @MaxLength(1000) reason?: string;
+  @Allow() result?: JsonValue;
+  @IsOptional() @IsString({ message: 'error must be a text' }) @MaxLength(1000) error?: string;
 }
 
 /** The reason why a run is to end. */

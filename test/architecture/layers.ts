@@ -36,14 +36,14 @@ export const CORE_FOLDERS: readonly string[] = [
   'loop',
   'sources',
   'session',
-  'runs',
   'history',
   'directives',
+  'runs',
   'internal',
 ];
 
 /** The libraries for which `@toolloop/core/internal` is. */
-export const INTERNAL_READERS: readonly string[] = ['durable', 'testing'];
+export const INTERNAL_READERS: readonly string[] = ['durable', 'mcp', 'resources', 'testing'];
 
 /** Names that say nothing about what is inside. */
 export const NAMELESS_FOLDERS: readonly string[] = ['utils', 'helpers', 'common', 'shared', 'types', 'interfaces'];

@@ -117,6 +117,24 @@ export const LIMITS: Readonly<Record<string, Limits>> = {
     riddles: [0],
     oddFileNames: [0, 0],
   },
+  resources: {
+    linesPerImport: [18],
+    oneImporterPercent: [22, 15],
+    ellipticDocstringPercent: [0],
+    throwsWithoutTag: [0],
+    withoutExample: [0],
+    riddles: [0],
+    oddFileNames: [0],
+  },
+  mcp: {
+    linesPerImport: [15],
+    oneImporterPercent: [50],
+    ellipticDocstringPercent: [0],
+    throwsWithoutTag: [0],
+    withoutExample: [0],
+    riddles: [0],
+    oddFileNames: [0],
+  },
   'ui-stream': {
     linesPerImport: [15],
     oneImporterPercent: [0],
@@ -127,7 +145,7 @@ export const LIMITS: Readonly<Record<string, Limits>> = {
     oddFileNames: [0],
   },
   demo: {
-    files: [50],
+    files: [51],
     linesPerImport: [11],
     oneImporterPercent: [23],
     largestTypeCircle: [0, 0],

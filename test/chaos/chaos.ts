@@ -13,6 +13,8 @@ export interface ChaosOptions {
   readonly runs: number;
   readonly steps: number;
   readonly seed: number;
+  /** Workers are left alone after so many kills, so that a run which does not end then is stuck, however slow the machine is. */
+  readonly kills: number;
 }
 
 /** What happened, and what of it must not have. */
@@ -105,7 +107,7 @@ class Chaos {
   private async occupy(seat: Seat): Promise<void> {
     while (!this.isOver) {
       const worker = new Worker(this.workerOptions());
-      const isKilledEarly = this.random() < 0.1;
+      const isKilledEarly = this.random() < 0.1 && !this.hasKilledEnough;
       if (isKilledEarly) await wait(between(this.random, 0, 2_500));
       else if (!(await this.isReady(worker))) continue;
       seat.worker = worker;
@@ -115,10 +117,14 @@ class Chaos {
     }
   }
 
+  private get hasKilledEnough(): boolean {
+    return this.kills >= this.options.kills;
+  }
+
   /** As long as it lives. */
   private async spell(seat: Seat, worker: Worker): Promise<void> {
     const until = performance.now() + between(this.random, 50, 1_500);
-    while (!this.isOver && !worker.isGone && (seat.isSpared || performance.now() < until)) await wait(20);
+    while (!this.isOver && !worker.isGone && (seat.isSpared || this.hasKilledEnough || performance.now() < until)) await wait(20);
     if (worker.isGone && !this.isOver) this.problems.push(`A worker ended by itself:\n${worker.output}`);
   }
 

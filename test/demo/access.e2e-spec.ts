@@ -61,6 +61,7 @@ describe('GROUP a caller', () => {
     ['DELETE', '/conversations/1'],
     ['POST', '/runs/1/resume'],
     ['POST', '/runs/1/answer'],
+    ['POST', '/runs/1/resume/answer'],
     ['GET', '/usage'],
   ])('needs a token for %s %s', async (method, path) => {
     const body = method === 'POST' ? { body: '{"message":"hi"}' } : {};

@@ -108,7 +108,7 @@ describe('a receipt that support wants to mail', () => {
     expect([first.status, finishReason]).toEqual([200, 'waiting']);
     const [asked] = await listed(desk, 'mia');
     await decided(desk, 'mia', asked?.approvalId ?? '');
-    const answer = await ask(desk, 'alice', {}, `/runs/${runId}/answer`);
+    const answer = await ask(desk, 'alice', {}, `/runs/${runId}/resume/answer`);
     expect([answer.status, await answer.json()]).toMatchObject([200, { runId, finishReason: 'stop', output }]);
   });
 });

@@ -59,6 +59,19 @@ describe('a structured answer', () => {
     expect(await response.json()).toMatchObject({ finishReason: 'stop', output, steps: 1 });
   });
 
+  it('is streamed as an object that grows, where the question asks for one', async () => {
+    const output = { answer: 'John Smith spends 472.19 EUR a month, which is more than last year.', sources: ['c-123', 'o-1021'] };
+    const desk = await serve({ model: new ScriptedModel([text(JSON.stringify(output))]) });
+    const response = await ask(desk, 'alice', { message: QUESTION, structured: true });
+    const events = await response.text();
+    const grown = [...events.matchAll(/^data: (.*"output-delta".*)$/gm)].map(
+      ([, data = '']) => (JSON.parse(data) as { output: unknown }).output,
+    );
+    expect(grown.length).toBeGreaterThan(1);
+    expect([grown[0], grown.at(-1)]).toEqual([{ answer: expect.stringMatching(/^John/) }, output]);
+    expect((await ask(desk, 'alice', { message: QUESTION, structured: 'yes' })).status).toBe(400);
+  });
+
   it('tells the run and no more when the model fails', async () => {
     const model = new ScriptedModel([]);
     const desk = await serve({ model });

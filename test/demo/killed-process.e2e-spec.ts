@@ -5,7 +5,7 @@ import type { RunView } from '@toolloop/core/runs';
 import { Client } from 'pg';
 import { createServerDatabase, describePostgres } from '../../libs/durable/test/databases.js';
 import { start, untilOpen, type StartedDesk } from './desk-process.js';
-import { headersOf } from './served-desk.js';
+import { eventsIn, headersOf, ofType } from './served-desk.js';
 
 const started: StartedDesk[] = [];
 
@@ -73,7 +73,54 @@ describePostgres('two processes on one PostgreSQL', () => {
     ]);
     expect(await callsOfRefunds(server.url)).toBe(1);
   }, 180_000);
+
+  it.each([
+    ['the result of a client', 'Scan the barcode of the parcel', 'client', { result: { barcode: '4006381333931' } }, { result: {} }],
+    ['the answer to a question', 'Quote the postage of the parcel', 'question', { answer: 2_500 }, { answer: 'heavy' }],
+  ])(
+    'invariant 13: take %s once, though the process that asked for it was killed, and continue its run',
+    async (_what, message, kind, given, wrong) => {
+      const first = await desk(server.url);
+      const begun = await posted(`${first.url}/runs`, 'alice', { message }, kind);
+      const { runId } = (await begun.json()) as RunView;
+      const runAt = (url: string) => () => got<RunView>(`${url}/runs/${runId}`, 'alice');
+      expect(await until(runAt(first.url), ({ status }) => status === 'waiting')).toMatchObject({ waitingFor: kind });
+      const second = await desk(server.url);
+      await first.kill();
+
+      const [request] = ofType(
+        eventsIn(await streamed(`${second.url}/runs/${runId}/events`, (seen) => seen.includes('"run-end"'))),
+        'pending-request',
+      );
+      const asked = request?.request ?? { toolCallId: '' };
+      const named = 'questionId' in asked ? { questionId: asked.questionId } : { toolCallId: asked.toolCallId };
+      const reply = { ...named, ...given };
+      const give = (user: string, body: object) => posted(`${second.url}/runs/${runId}/answer`, user, body);
+      for (const user of ['mia', 'bob']) expect((await give(user, reply)).status).toBe(404);
+      expect((await give('alice', { ...named, ...wrong })).status).toBe(400);
+      const statuses = (await Promise.all([give('alice', reply), give('alice', reply)])).map(({ status }) => status);
+      expect(new Set(statuses)).toEqual(new Set([200, 409]));
+      expect(await until(runAt(second.url), ({ status }) => status === 'ended')).toMatchObject({ finishReason: 'stop' });
+      const events = eventsIn(await (await fetch(`${second.url}/runs/${runId}/events`, { headers: headersOf('alice') })).text());
+      expect(ofType(events, 'pending-answer')).toHaveLength(1);
+      expect(ofType(events, 'tool-result')).toMatchObject([{ record: { status: 'succeeded' } }]);
+    },
+    180_000,
+  );
 });
+
+/** The text of a stream that does not end, read until it has this. */
+async function streamed(url: string, has: (seen: string) => boolean): Promise<string> {
+  const stop = new AbortController();
+  const { body } = await fetch(url, { headers: headersOf('alice'), signal: stop.signal });
+  let seen = '';
+  for await (const chunk of body?.pipeThrough(new TextDecoderStream()) ?? []) {
+    seen += chunk;
+    if (has(seen)) break;
+  }
+  stop.abort();
+  return seen.slice(0, seen.lastIndexOf('\n'));
+}
 
 /** How often a refund was begun, by the journal of both. */
 async function callsOfRefunds(connectionString: string): Promise<number> {

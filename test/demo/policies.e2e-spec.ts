@@ -76,6 +76,23 @@ describe('the policies of a tenant over HTTP', () => {
   });
 });
 
+describe('a replay over HTTP', () => {
+  it('tells the operator which calls of a run of the tenant a policy would have denied', async () => {
+    const asked = await ask(desk, 'alice', { args: { orderId: 'o-1021' } }, '/tools/orders__sendReceipt');
+    const { runId } = (await asked.json()) as { readonly runId: string };
+    const replay = { policy: { ...POLICY, deny: ['orders__sendReceipt'] }, runs: [runId] };
+    const denied = { declaredId: 'orders__sendReceipt', before: { kind: 'require_approval' }, after: { kind: 'deny' } };
+    expect(await sent('ops', '/policies/replay', replay)).toMatchObject([200, { runs: [{ runId, decided: 1, changed: [denied] }] }]);
+    expect(await sent('ops', '/policies/replay', { version: 0, runs: [runId] })).toMatchObject([
+      200,
+      { runs: [{ decided: 1, changed: [] }] },
+    ]);
+    expect(await sent('mia', '/policies/replay', replay)).toMatchObject([403, { code: 'not_permitted' }]);
+    expect(await sent('ops', '/policies/replay', { ...replay, runs: runId })).toMatchObject([400, {}]);
+    expect(await sent('ops', '/policies/replay', { version: 9, runs: [] })).toMatchObject([404, { code: 'not_found' }]);
+  });
+});
+
 describe('a kill switch over HTTP', () => {
   it('stops a tool of the tenant until it is released', async () => {
     const [status, { stopId }] = await sent('ops', '/policies/stops', { tool: 'catalog__searchProducts', reason: 'It shows old prices.' });

@@ -52,6 +52,26 @@ async function approve(desk: ServedDesk, runId: string): Promise<number> {
 
 const sequencesOf = (events: readonly LoopEvent[]): number[] => events.map(({ sequence }) => sequence);
 
+describe('the undoing of a run over HTTP', () => {
+  it('tells the manager and the operator what cannot be undone, and others that there is no such run', async () => {
+    const desk = await serve({ model: model(...SCRIPT) });
+    const runId = await started(desk, 'mia');
+    await until(desk, runId, 'ended', 'mia');
+    const paid = async () => (await sent<{ status: string }[]>(desk, 'mia', '/directives'))[1][0]?.status;
+    while ((await paid()) !== 'succeeded') await new Promise((resolve) => setTimeout(resolve, 10));
+    const undoing = {
+      runId,
+      calls: [{ declaredId: 'refunds__refundOrder', status: 'not_possible', reason: expect.stringContaining('no way to undo') }],
+    };
+    for (const user of ['mia', 'ops'])
+      expect(await sent(desk, user, `/runs/${runId}/undo`, { reason: 'A mistake.' })).toMatchObject([200, undoing]);
+    for (const user of ['alice', 'bob'])
+      expect(await sent(desk, user, `/runs/${runId}/undo`, {})).toMatchObject([404, { code: 'unknown_run' }]);
+    expect(await sent(desk, 'mia', `/runs/${runId}/undo`, { reason: 7 })).toMatchObject([400, {}]);
+    expect(desk.app.get(LedgerPayments).payouts).toHaveLength(1);
+  });
+});
+
 describe('a durable run', () => {
   it('is accepted at once, waits for mia, and continues by itself once she says yes', async () => {
     const desk = await serve({ model: model(...SCRIPT) });
@@ -171,7 +191,7 @@ describe('a run of somebody else', () => {
           sent(desk, user, `/runs/${id}/cancel`, {}),
           sent(desk, user, `/runs/${id}/fork`, { step: 0 }),
           sent(desk, user, `/runs/${id}/resume`, {}),
-          sent(desk, user, `/runs/${id}/answer`, {}),
+          sent(desk, user, `/runs/${id}/resume/answer`, {}),
         ]);
         expect([id, asked.map(([status]) => status)]).toEqual([id, [404, 404, 404, 404, 404, 404]]);
       }

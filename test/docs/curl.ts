@@ -2,6 +2,7 @@
 export interface ShownRequest {
   readonly path: string;
   readonly user: string;
+  readonly headers: Readonly<Record<string, string>>;
   /** Absent for a GET. */
   readonly body: string | undefined;
 }
@@ -16,5 +17,6 @@ function requestOf(command: string): ShownRequest {
   const [, path = ''] = /http:\/\/127\.0\.0\.1:3000(\S+)/.exec(command) ?? [];
   const [, user = ''] = /demo-(\w+)/.exec(command) ?? [];
   const [, body = command.includes('-X POST') ? '{}' : undefined] = /-d '([^']*)'/.exec(command) ?? [];
-  return { path, user, body };
+  const headers = Object.fromEntries([...command.matchAll(/-H '([\w-]+): ([^']*)'/g)].map(([, name = '', value = '']) => [name, value]));
+  return { path, user, headers, body };
 }

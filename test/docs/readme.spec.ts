@@ -136,17 +136,28 @@ describe('what the page about the demo walks through', () => {
   it.each([
     ['an approval', 'Cancel order', 0],
     ['a refund', 'Refund order', 1],
+    ['a tool in the client', 'Scan the barcode', 2],
+    ['a question', 'Quote the postage', 3],
+    ['an MCP client', 'tools/call', 5],
   ])('%s goes the way it is shown', async (_what, said, nth) => {
     const desk = await serve();
     const shell = fencesOf(DEMO, 'sh').find((one) => one.includes(said)) ?? '';
     const lines: string[] = [];
     const known = new Map<string, string>();
-    for (const { path, user, body } of requestsIn(shell)) {
-      const url = desk.url + path.replaceAll(/\$(\w+)/g, (_, name: string) => known.get(name) ?? '');
-      const response = await fetch(url, { headers: headersOf(user), ...(body !== undefined && { method: 'POST', body }) });
+    for (const { path, user, headers, body } of requestsIn(shell)) {
+      const filled = (text: string): string => text.replaceAll(/\$(\w+)/g, (_, name: string) => known.get(name) ?? '');
+      const url = desk.url + filled(path);
+      const sent = { headers: { ...headersOf(user), ...headers } };
+      const response = await fetch(url, { ...sent, ...(body !== undefined && { method: 'POST', body: filled(body) }) });
       const answer = await response.text();
       const [asked] = ofType(eventsIn(answer), 'approval-request');
       if (asked) known.set('APPROVAL', asked.approval.approvalId).set('RUN', asked.runId);
+      const [pending] = ofType(eventsIn(answer), 'pending-request');
+      if (pending)
+        known
+          .set('CALL', pending.request.toolCallId)
+          .set('ID', 'questionId' in pending.request ? pending.request.questionId : pending.request.pendingId)
+          .set('RUN', pending.runId);
       lines.push(...answer.split('\n'));
     }
     const shown = fencesOf(DEMO, 'text')[nth] ?? '';

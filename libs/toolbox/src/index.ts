@@ -19,6 +19,6 @@ export type { ReadFileOptions } from './files/read-file.js';
 export type { FilesOptions } from './files/root-directory.js';
 export { FileMatch, FileMatches, SearchFiles, SearchFilesInput } from './files/search-files.js';
 export type { SearchFilesOptions, SearchLimits } from './files/search-files.js';
-export type { EgressOptions, HostLookup } from './web-page/egress-guard.js';
+export type { EgressOptions, HostLookup } from '@toolloop/protocol/egress';
 export { FetchedPage, FetchPage, FetchPageInput } from './web-page/fetch-page.js';
 export type { FetchPageOptions } from './web-page/fetch-page.js';

@@ -2,7 +2,7 @@ import type { LookupAddress } from 'node:dns';
 import { describe, expect, it } from '@jest/globals';
 import { ToolError } from '@toolloop/core';
 import * as fc from 'fast-check';
-import { EgressGuard, isPublicAddress, type EgressOptions } from '../src/web-page/egress-guard.js';
+import { EgressGuard, isPublicAddress, type EgressOptions } from '@toolloop/protocol/egress';
 
 function resolvingTo(...answers: readonly (readonly string[])[]): EgressOptions['lookup'] {
   let asked = 0;

@@ -3,7 +3,7 @@ import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { describe, expect, it } from '@jest/globals';
 import { ToolError } from '@toolloop/core';
 import { FetchPage, type FetchPageOptions } from '@toolloop/toolbox';
-import { EgressGuard } from '../src/web-page/egress-guard.js';
+import { EgressGuard } from '@toolloop/protocol/egress';
 import { requestPage } from '../src/web-page/page-request.js';
 import { flood, LocalSite, serves } from './local-site.js';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import type { Pending, PendingAnswer, PendingStore } from '@toolloop/core/stores';
+import type { Pending, PendingAnswer, PendingApproval, PendingOf, PendingStore } from '@toolloop/core/stores';
 import { atOnce, AWKWARD_TEXTS, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
 
 type PendingTrial = Trial<PendingStore>;
@@ -10,7 +10,7 @@ export function pendingStoreContract(name: string, make: () => Promise<StoreUnde
   runContract(CONTRACT, name, make, runner);
 }
 
-function record(tenant: string, more: { readonly runId?: string; readonly reason?: string } = {}): Pending {
+function record(tenant: string, more: { readonly runId?: string; readonly reason?: string } = {}): PendingApproval {
   const { runId = `run_${randomUUID()}`, reason = 'It is dear.' } = more;
   const call = { runId, toolCallId: 'call_1', declaredId: 'bank__pay' };
   const id = randomUUID();
@@ -37,6 +37,20 @@ function record(tenant: string, more: { readonly runId?: string; readonly reason
   };
 }
 
+/** The same for a call that a client is to make. */
+function clientCall(tenant: string): PendingOf<'client'> {
+  const { request, ...rest } = record(tenant);
+  const { approvalId: pendingId, reason: _reason, mayEdit: _edit, mayRemember: _remember, ...call } = request;
+  const schema = { type: 'object', properties: { colour: { type: 'string' } } } as const;
+  return { ...rest, kind: 'client', request: { ...call, pendingId, effect: 'read_only' }, schema };
+}
+
+function reasonIn(found: Pending | undefined): string | undefined {
+  return found?.kind === 'approval'
+    ? `${found.request.reason}${found.request.args['note'] === found.request.reason ? '' : ' lost'}`
+    : undefined;
+}
+
 function yes(decidedBy = 'mia'): PendingAnswer {
   return { decision: 'approve', decidedBy, decidedAt: new Date().toISOString() };
 }
@@ -60,7 +74,8 @@ const CONTRACT: Contract<PendingStore> = {
     { name: 'accepts one of many concurrent answers', check: answersOnce },
     { name: 'lets one of many concurrent owners decide, until its lease expires or is given back', check: claimsOnce },
     { name: 'lets one of many concurrent callers use an answer', check: usesOnce },
-    { name: 'refuses to use a denial, and what has no answer', check: refusesUse },
+    { name: 'keeps a call of a client with its schema, and its value, which is used once', check: keepsValues },
+    { name: 'refuses to use a denial, a withdrawal, and what has no answer', check: refusesUse },
     { name: 'resolves a wait, whichever process takes the answer', check: tellsWhoWaits },
     { name: 'resolves a wait that begins after the answer', check: tellsLate },
     { name: 'stops waiting when the signal aborts', check: stopsWaiting },
@@ -75,7 +90,7 @@ const CONTRACT: Contract<PendingStore> = {
     },
     after: async (store, { tenant }) => {
       const [first, second] = await store.list({ tenant });
-      assert.deepEqual([first?.answer?.decidedBy, second?.answer, second?.request.reason], ['mia', undefined, 'second']);
+      assert.deepEqual([first?.answer?.decidedBy, second?.answer, reasonIn(second)], ['mia', undefined, 'second']);
       assert.equal(await store.use(first?.id ?? ''), true);
     },
   },
@@ -100,7 +115,7 @@ async function keepsAwkwardTexts({ store, other, tenant }: PendingTrial): Promis
     const made = await added(store, tenant, { reason });
     await store.answer(idOf(made), { ...yes(), reason });
     const found = await other.find(idOf(made));
-    assert.deepEqual([found?.request.reason, found?.request.args['note'], found?.answer?.reason], [reason, reason, reason]);
+    assert.deepEqual([reasonIn(found), found?.answer?.reason], [reason, reason]);
     assert.equal(await other.use(idOf(made)), true);
   }
 }
@@ -135,10 +150,21 @@ async function usesOnce(trial: PendingTrial): Promise<void> {
   assert.ok(Math.abs(Date.parse(usedAt) - Date.now()) < 60_000, usedAt);
 }
 
+async function keepsValues({ store, other, tenant }: PendingTrial): Promise<void> {
+  const made = clientCall(tenant);
+  await store.add(made);
+  const answer = { ...yes('alice'), decision: 'answer', value: { colour: 'red', list: [1, null, ''] } } as const;
+  await other.answer(made.id, answer);
+  const found = await store.find(made.id);
+  assert.deepEqual([found?.kind, found?.schema, found?.answer], ['client', made.schema, answer]);
+  assert.deepEqual([await other.use(made.id), await store.use(made.id)], [true, false]);
+}
+
 async function refusesUse({ store, tenant }: PendingTrial): Promise<void> {
-  const [open, denied] = [await added(store, tenant), await added(store, tenant)];
+  const [open, denied, withdrawn] = [await added(store, tenant), await added(store, tenant), await added(store, tenant)];
   await store.answer(idOf(denied), { ...yes(), decision: 'deny' });
-  assert.deepEqual([await store.use(idOf(open)), await store.use(idOf(denied))], [false, false]);
+  await store.answer(idOf(withdrawn), { ...yes(), decision: 'withdraw' });
+  assert.deepEqual([await store.use(idOf(open)), await store.use(idOf(denied)), await store.use(idOf(withdrawn))], [false, false, false]);
   assert.equal((await store.find(idOf(open)))?.usedAt, undefined);
 }
 

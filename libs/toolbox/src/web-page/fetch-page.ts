@@ -4,7 +4,7 @@ import { type RawToolDeclaration, ToolError, ToolField } from '@toolloop/core';
 import { Expose } from 'class-transformer';
 import { IsString, MaxLength, MinLength } from 'class-validator';
 import { withinTime, type CallContext } from '../call-context.js';
-import { EgressGuard, type EgressOptions } from './egress-guard.js';
+import { EgressGuard, type EgressOptions } from '@toolloop/protocol/egress';
 import { contentOf, decode, readBody, requestPage } from './page-request.js';
 
 /** The input of `web__fetch_page`. */

@@ -4,7 +4,7 @@ import { pipeline, type Duplex, type Readable } from 'node:stream';
 import { MIMEType } from 'node:util';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { ToolError } from '@toolloop/core';
-import type { EgressGuard } from './egress-guard.js';
+import type { EgressGuard } from '@toolloop/protocol/egress';
 
 /** The guard and the settings of a request. */
 export interface PageRequest {
