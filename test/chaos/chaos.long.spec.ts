@@ -4,7 +4,7 @@ import { serverUrl } from './place.js';
 
 jest.setTimeout(1_200_000);
 
-const SMALL = { runs: 6, steps: 8, kills: 120, seed: 3 };
+const SMALL = { runs: 6, steps: 8, kills: 20, seed: 3 };
 const suite = serverUrl() === undefined ? describe.skip : describe;
 const reason = serverUrl() === undefined ? ' [skipped: set TOOLLOOP_TEST_POSTGRES=postgres://user@host:5432/database]' : '';
 

@@ -199,15 +199,18 @@ class Chaos {
     this.acknowledged.add(runId);
     await wait(this.random() * 400);
     frozen.freeze();
-    await wait(300); // what it had sent the database before is done by then
-    const isAtWork = (await other.ask({ type: 'standing', runId })) === 'running 1';
-    if (!isAtWork) return frozen.revive(); // it had ended, or waits: there is nothing to be taken over
-    await within(
-      LONGEST_TAKEOVER_MS,
-      'nobody took its run over',
-      async () => !String(await other.ask({ type: 'standing', runId })).endsWith(' 1'),
-    );
-    frozen.revive();
+    try {
+      await wait(300); // what it had sent the database before is done by then
+      const isAtWork = (await other.ask({ type: 'standing', runId })) === 'running 1';
+      if (!isAtWork) return; // it had ended, or waits: there is nothing to be taken over
+      await within(
+        LONGEST_TAKEOVER_MS,
+        'no process took its run over',
+        async () => !String(await other.ask({ type: 'standing', runId })).endsWith(' 1'),
+      );
+    } finally {
+      frozen.revive();
+    }
     await within(LONGEST_TAKEOVER_MS, 'it is told nothing of its run', () => Promise.resolve(frozen.outcomes.has(runId)));
     const outcome = frozen.outcomes.get(runId);
     if (outcome !== 'elsewhere') this.problems.push(`${runId}: a process that had lost it says: ${outcome}`);

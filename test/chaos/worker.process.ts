@@ -1,9 +1,11 @@
 import 'reflect-metadata';
+import { setTimeout as wait } from 'node:timers/promises';
 import type { INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { type ApprovalRequest, PendingService, type LoopRequest, RunElsewhereError, ToolLoopService } from '@toolloop/core';
 import { RunService } from '@toolloop/core/runs';
 import { Database } from '@toolloop/durable';
+import { StorageUnavailableError } from '@toolloop/protocol';
 import { promptOf, type RunPlan } from './plan.js';
 import { USERS, WorkerApplication, type User, type WorkerOptions } from './worker.application.js';
 
@@ -82,9 +84,16 @@ class Worker {
     return answered;
   }
 
+  /** Asks again where its connection is ended under it: a question of the command is not what is tried here. */
   private async value(statement: string, values: string[] = []): Promise<string | number> {
-    const [row] = await this.application.get(Database).query<{ value: string | number }>(statement, values);
-    return row?.value ?? '';
+    try {
+      const [row] = await this.application.get(Database).query<{ value: string | number }>(statement, values);
+      return row?.value ?? '';
+    } catch (error) {
+      if (!StorageUnavailableError.in(error)) throw error;
+      await wait(50);
+      return this.value(statement, values);
+    }
   }
 }
 
