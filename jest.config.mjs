@@ -6,8 +6,13 @@ const pathOf = (file) => fileURLToPath(new URL(file, import.meta.url));
 
 /** What holds for the sources and for what is built of them. */
 export const common = {
-  // Processes, and databases on a disk: with TOOLLOOP_FULL=1, as in `.ci/run`.
-  testPathIgnorePatterns: ['/node_modules/', ...(process.env.TOOLLOOP_FULL === '1' ? [] : ['\\.long\\.spec\\.[jt]s$'])],
+  testPathIgnorePatterns: [
+    '/node_modules/',
+    // Processes, and databases on a disk: with TOOLLOOP_FULL=1, as in `.ci/run`.
+    ...(process.env.TOOLLOOP_FULL === '1' ? [] : ['\\.long\\.spec\\.[jt]s$']),
+    // What takes most of a minute: with TOOLLOOP_RELEASE=1, as in `npm run check:release`.
+    ...(process.env.TOOLLOOP_RELEASE === '1' ? [] : ['\\.release\\.spec\\.[jt]s$']),
+  ],
   testEnvironment: pathOf('test/jest/shared.environment.mjs'),
   runtime: pathOf('test/jest/shared.runtime.mjs'),
   coverageProvider: 'v8',

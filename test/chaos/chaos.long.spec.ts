@@ -8,14 +8,6 @@ const SMALL = { runs: 6, steps: 8, kills: 20, seed: 3 };
 const suite = serverUrl() === undefined ? describe.skip : describe;
 const reason = serverUrl() === undefined ? ' [skipped: set TOOLLOOP_TEST_POSTGRES=postgres://user@host:5432/database]' : '';
 
-describe('durable runs whose worker is killed, on PGlite', () => {
-  it('all end, and do what they do once', async () => {
-    const report = await unleash({ engine: 'pglite', ...SMALL });
-    expect(report.violations).toEqual([]);
-    expect(report.runs).toBeGreaterThanOrEqual(SMALL.runs);
-  });
-});
-
 suite(`durable runs whose workers are killed, on PostgreSQL${reason}`, () => {
   it('all end, and do what they do once; one that was frozen has no say any more', async () => {
     const report = await unleash({ engine: 'postgres', ...SMALL });
