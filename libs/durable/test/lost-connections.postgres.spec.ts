@@ -1,7 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
-import { JobQueue, SqlRunLog, SqlStores, openDatabase } from '@toolloop/durable';
+import { type Database, JobQueue, SqlRunLog, SqlStores, openDatabase } from '@toolloop/durable';
+import { StorageUnavailableError } from '@toolloop/protocol';
 import { call, calls, expectTranscriptValid, text, type ScriptedTurn } from '@toolloop/testing';
+import { Kysely, PostgresDialect, sql } from 'kysely';
+import { Pool } from 'pg';
 import { createServerDatabase, describePostgres, onServer } from './databases.js';
 import type { Kept, World } from './fixtures/desk.process.js';
 import { alice, processStarter, scripted, until } from './fixtures/durable-runs.js';
@@ -79,6 +82,29 @@ describePostgres('invariant 17: runs whose connections to the database are ended
     },
     60_000,
   );
+});
+
+describePostgres('a library whose connection is ended in its transaction', () => {
+  it.each([
+    ['a session of its own', undefined, (_: Database, work: () => Promise<void>) => work()],
+    ['the transaction of the handle', 'lost', (database: Database, work: () => Promise<void>) => database.transaction(work)],
+  ])('is refused its statements and gives the connection back (%s)', async (_, ending, within) => {
+    const server = await createServerDatabase();
+    const database = await openDatabase({ url: server.url, connections: 1 });
+    const kysely = new Kysely({ dialect: new PostgresDialect({ pool: new Pool(database.connection) }) });
+    const loses = within(database, async () => {
+      const own = await kysely.startTransaction().execute();
+      const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(own);
+      await onServer(`select pg_terminate_backend(${rows[0]?.pid})`);
+      await expect(sql`select 1`.execute(own)).rejects.toThrow(/terminat|not queryable/);
+      await own.rollback().execute();
+    });
+    await expect(loses.catch((error: unknown) => StorageUnavailableError.in(error) && 'lost')).resolves.toBe(ending);
+    await expect(database.query('select 1 as one')).resolves.toEqual([{ one: 1 }]);
+    await kysely.destroy();
+    await database.close();
+    await server.drop();
+  });
 });
 
 describePostgres('a start whose connection is ended', () => {

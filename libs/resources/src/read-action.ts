@@ -76,7 +76,7 @@ async function readRows(
   const { request, problems } = new ReadInput(resource.shape.model, access.filter, options).read(input);
   const wrong = [...problems, ...selectionProblems(request, access)];
   if (wrong.length > 0) throw new ToolError('The arguments cannot be used.', { problems: wrong });
-  const values = await gateway.transaction(context, (session) => answer(session, access, request));
+  const values = await gateway.read(context, (session) => answer(session, access, request));
   return resultOf(output, values);
 }
 

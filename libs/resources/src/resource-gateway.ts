@@ -1,5 +1,6 @@
 import type { Type } from '@nestjs/common';
 import type { Finding, JsonValue, RegisteredActor, RunContext } from '@toolloop/core';
+import { askStore } from '@toolloop/core/internal';
 
 /** The kind of a field's values, whatever the ORM calls it. `enum` is text with a list of values, `json` can only be returned. */
 export type FieldKind = 'text' | 'enum' | 'uuid' | 'integer' | 'number' | 'decimal' | 'boolean' | 'date' | 'datetime' | 'json';
@@ -115,6 +116,8 @@ export interface ResourceAggregate {
 export type ResourceScope<Actor = RegisteredActor> = Pick<RunContext<Actor>, 'actor' | 'tenant'> & {
   /** `true` within the call's own transaction: the work must be a part of it. */
   readonly isJoined?: boolean;
+  /** `true` if nothing is written. */
+  readonly isRead?: boolean;
 };
 
 /** The rows of one tenant within one transaction, with an identity map of its own. Rows are live instances of the entity. */
@@ -152,6 +155,20 @@ export class ResourceWriteError extends Error {
   }
 }
 
+/** The states of PostgreSQL, the codes of MariaDB and of Node, and that of `@toolloop/durable`, of failures that may pass. */
+const PASSING =
+  /^(?:08|57P0[1235]|53|40001|40P01|ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|PROTOCOL_|ER_SERVER_SHUTDOWN|ER_LOCK_DEADLOCK|ER_CON_COUNT|ER_CONNECTION_KILLED|ER_TOO_MANY_USER_CONNECTIONS|storage_unavailable)/;
+
+/** The messages of pg and mysql2 about a connection itself, which have no code. */
+const LOST =
+  /^(?:Connection terminated|Connection lost|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|terminating connection|Can't add new command when connection is in closed state)/;
+
+/** Tells whether an error of a database or its driver is about a connection, or about two transactions in each other's way: the same may succeed later. */
+export function mayPass(error: unknown): boolean {
+  const { code, message } = (error ?? {}) as { readonly code?: unknown; readonly message?: unknown };
+  return (typeof code === 'string' && PASSING.test(code)) || (typeof message === 'string' && LOST.test(message));
+}
+
 /**
  * The port to a database with tenants. An adapter keeps every statement within the tenant of its scope.
  *
@@ -165,6 +182,38 @@ export abstract class ResourceGateway {
   /** Returns what keeps tenants from being safe in the database as it is: roles, row level security, columns. */
   abstract findings(models: readonly EntityModel[]): Promise<readonly Finding[]>;
 
-  /** Runs `work` in one transaction of a tenant, which is rolled back where it rejects. */
+  /** Runs `work` in one transaction of a tenant, which is rolled back where it rejects; in another one where the connection was lost before the commit. */
   abstract transaction<Result>(scope: ResourceScope, work: (session: ResourceSession) => Promise<Result>): Promise<Result>;
+
+  /** Runs `work`, which writes nothing: it may be run again whatever became of its transaction. */
+  read<Result>(scope: ResourceScope, work: (session: ResourceSession) => Promise<Result>): Promise<Result> {
+    return this.transaction({ ...scope, isRead: true }, work);
+  }
+
+  /**
+   * Runs transactions until one is not lost with its connection: the server has undone those that were. `attempt` says when it asks for its commit, since one that may have been
+   * made is not made again. The transaction of a call is repeated as a whole by its owner.
+   *
+   * @throws {StorageUnavailableError} Where the database has not come back after 8 s.
+   */
+  protected async repeated<Result>(scope: ResourceScope, attempt: (onCommit: () => void) => Promise<Result>): Promise<Result> {
+    if (scope.isJoined) return attempt(() => undefined);
+    const ended = await askStore<{ readonly result: Result } | { readonly unknown: unknown }>(
+      async () => {
+        let mayBeMade = false;
+        const onCommit = (): void => {
+          mayBeMade = scope.isRead !== true;
+        };
+        try {
+          return { result: await attempt(onCommit) };
+        } catch (error) {
+          if (!mayBeMade) throw error;
+          return { unknown: error };
+        }
+      },
+      { longestMs: Infinity }, // the tool's own limit holds
+    );
+    if ('unknown' in ended) throw ended.unknown;
+    return ended.result;
+  }
 }

@@ -100,7 +100,7 @@ export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
     const rows = await readableRows(resource, context);
     if (!rows) return undefined;
     const query = { where: all([rows, where(property, 'eq', value)]), order: [], limit: 1, offset: 0 };
-    const [row] = await this.gateway.transaction(context, (session) => session.find(model, query));
+    const [row] = await this.gateway.read(context, (session) => session.find(model, query));
     return row;
   }
 

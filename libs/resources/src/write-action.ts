@@ -115,7 +115,7 @@ class WriteAction {
   }
 
   private inSession<Result>(context: ToolCallContext, work: (session: ResourceSession) => Promise<Result>): Promise<Result> {
-    return toldWell(() => this.terms.gateway.transaction(context, work));
+    return toldWell(() => this.terms.gateway.read(context, work));
   }
 
   private async write(meant: MeantRows, context: ToolCallContext): Promise<object> {

@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { EventEmitter } from 'node:events';
 import { callbackify } from 'node:util';
+import { StorageUnavailableError } from '@toolloop/protocol';
 import type { ClientBase, ClientConfig, PoolConfig, QueryConfig, QueryResult, Submittable } from 'pg';
 import {
   type ClientSession,
@@ -12,6 +13,7 @@ import {
   type SqlAnswer,
   type SqlStatement,
   type SqlValue,
+  toStorageError,
 } from './database-driver.js';
 import { transactionCommand, type TransactionCommand, TransactionScope } from './transaction-scope.js';
 
@@ -152,7 +154,9 @@ export class SharedClient extends EventEmitter {
 
   private async ask(statement: QueryConfig): Promise<SqlAnswer> {
     if (!this.isJoined && this.handle.scope()) throw new Error(BEGAN_OUTSIDE);
-    const answer = await this.opened().ask(statement);
+    const answer = await this.opened()
+      .ask(statement)
+      .catch((error: unknown) => settledWhereLost(statement, error));
     return Array.isArray(answer) && answer.length === 0 ? NOTHING : answer;
   }
 
@@ -178,6 +182,17 @@ export class SharedClient extends EventEmitter {
   private lose(error: Error): void {
     if (this.listenerCount('error') > 0) this.emit('error', error);
   }
+}
+
+const BEGINS_OR_UNDOES = /^\s*(?:(?:begin|start\s+transaction)\b|(?:rollback|abort)(?:\s+(?:work|transaction))?[;\s]*$)/i;
+
+/**
+ * Answers what begins or undoes a transaction over a lost connection. A library that hears of an error there may never release its client, as Kysely does not. The server has
+ * undone the transaction, and the next statement in it fails.
+ */
+function settledWhereLost({ text }: QueryConfig, error: unknown): SqlAnswer {
+  if (BEGINS_OR_UNDOES.test(text) && StorageUnavailableError.in(toStorageError(error))) return NOTHING;
+  throw error;
 }
 
 function answered<Result>(work: Promise<Result>, callback?: Callback<Result>): Promise<Result> | undefined {

@@ -1,5 +1,5 @@
 import type { QueryConfig } from 'pg';
-import type { SqlAnswer, SqlSession, SqlStatement, SqlValue } from './database-driver.js';
+import { type SqlAnswer, type SqlSession, type SqlStatement, type SqlValue, toStorageError } from './database-driver.js';
 
 /**
  * One open transaction, or one savepoint in it. What is asked of it at once is done one after the other, since a session can do no other, and a
@@ -101,14 +101,14 @@ export class TransactionScope {
     try {
       const result = await work(this);
       await this.turns;
-      if (this.savepoints.hasOpen) this.loss ??= new Error(STILL_OPEN);
+      if (this.savepoints.hasOpen && !this.failure) this.loss ??= new Error(STILL_OPEN);
       if (!this.failure && !this.loss) return result;
     } finally {
       await this.turns;
       this.isOver = true;
     }
     if (this.loss) throw this.loss;
-    const { cause } = this.failure ?? {};
+    const cause = toStorageError(this.failure?.cause); // libraries are told in the driver's words
     throw new Error('A statement of the transaction failed, so all of it is rolled back. Put what may fail into its own transaction.', {
       cause,
     });

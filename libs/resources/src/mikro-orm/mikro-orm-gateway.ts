@@ -1,8 +1,8 @@
 import { helper, MikroORM } from '@mikro-orm/core';
-import type { AbstractSqlDriver, SqlEntityManager } from '@mikro-orm/sql';
+import type { AbstractSqlDriver, Kysely, SqlEntityManager } from '@mikro-orm/sql';
 import type { FactoryProvider, Type } from '@nestjs/common';
 import type { Finding, ToolCallContext } from '@toolloop/core';
-import { type EntityModel, ResourceGateway, type ResourceScope, type ResourceSession } from '../resource-gateway.js';
+import { type EntityModel, mayPass, ResourceGateway, type ResourceScope, type ResourceSession } from '../resource-gateway.js';
 import { fromMetadata } from './from-mikro-orm.js';
 import { columnOf, MikroOrmSession, toWriteError } from './mikro-orm-session.js';
 import { rowSecurityFindings, rowSecurityStatements, type TenantTable } from './row-level-security.js';
@@ -79,7 +79,7 @@ export class MikroOrmGateway extends ResourceGateway {
 
   /**
    * Runs the work of a tool of your own in one transaction of its tenant, with an entity manager of its own: in that of the call where the tool changes things, so that
-   * what is written and the mark of the call are committed together.
+   * what is written and the mark of the call are committed together. Where the connection is lost under it, it is run once more: do nothing in it that is not undone with it.
    *
    * @example
    * return this.gateway.within(context, async (em) => {
@@ -97,19 +97,23 @@ export class MikroOrmGateway extends ResourceGateway {
     return transaction(() => this.run({ ...context, isJoined: true }, work));
   }
 
-  private async run<Result>(scope: ResourceScope, work: (em: SqlEntityManager) => Promise<Result>): Promise<Result> {
-    const em = this.manager();
-    this.options.prepare?.(em, scope);
-    await em.begin();
-    try {
-      await this.enter(em, scope);
-      const result = await work(em);
-      await em.commit();
-      return result;
-    } catch (error) {
-      await em.rollback().catch(() => undefined); // what it failed with is told
-      throw toWriteError(error);
-    }
+  private run<Result>(scope: ResourceScope, work: (em: SqlEntityManager) => Promise<Result>): Promise<Result> {
+    return this.repeated(scope, async (onCommit) => {
+      const em = this.manager();
+      this.options.prepare?.(em, scope);
+      try {
+        await em.begin();
+        await this.enter(em, scope);
+        const result = await work(em);
+        await em.flush();
+        onCommit();
+        await em.commit();
+        return result;
+      } catch (error) {
+        await em.rollback().catch((failure: unknown) => releaseLost(em, failure)); // what it failed with is told
+        throw toWriteError(error);
+      }
+    });
   }
 
   /** Settings end with the transaction. One statement, since each is a round trip. */
@@ -145,6 +149,25 @@ export class MikroOrmGateway extends ResourceGateway {
       };
     });
   }
+}
+
+/** The parts of Kysely's open transaction that give its connection back. */
+interface OpenTransaction extends Kysely<unknown> {
+  rollback(): { execute(): Promise<void> };
+}
+
+/**
+ * Gives a connection back that was lost. Kysely does so when its rollback was answered, which none is over a lost connection, and the pool would be one smaller each time. A
+ * connection that may still have its transaction is kept: the next tenant would continue in it.
+ */
+async function releaseLost(em: SqlEntityManager, failure: unknown): Promise<void> {
+  const open = em.getTransactionContext<OpenTransaction>();
+  if (!open || !mayPass(failure)) return;
+  await open.getExecutor().provideConnection((connection) => {
+    connection.executeQuery = () => Promise.resolve({ rows: [] });
+    return Promise.resolve();
+  });
+  await open.rollback().execute();
 }
 
 const NOT_JOINED =

@@ -18,6 +18,7 @@ import {
   type ComparisonOperator,
   type Condition,
   type EntityModel,
+  mayPass,
   type ResourceAggregate,
   type ResourceField,
   type ResourceQuery,
@@ -203,23 +204,12 @@ const REASONS = [
 /** PostgreSQL's code for a statement that was cancelled, as by its timeout. */
 const CANCELLED = '57014';
 
-/** The states, and the codes of Node and of `@toolloop/durable`, of failures that may pass. */
-const PASSING = /^(?:08|57P0[1235]|53|40001|40P01|ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|storage_unavailable)/;
-
-/** The messages of pg about a connection itself, which have no code. */
-const LOST =
-  /^(?:Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|terminating connection)/;
-
-function mayPass({ code = '', message }: DriverException): boolean {
-  return PASSING.test(code) || LOST.test(message);
-}
-
 /** Says a refusal of the database in the gateway's words, and a failure that may pass as one of storage; any other error stays as it is. */
 export function toWriteError(error: unknown): unknown {
   if (error instanceof OptimisticLockError) return new ResourceWriteError('conflict', '', { cause: error });
+  if (mayPass(error)) return new StorageUnavailableError('The database does not answer for now.', { cause: error });
   if (!(error instanceof DriverException)) return error;
   const { code, constraint, column } = error as DriverException & { readonly constraint?: string; readonly column?: string };
-  if (mayPass(error)) return new StorageUnavailableError('The database does not answer for now.', { cause: error });
   if (code === CANCELLED) return new ResourceWriteError('timeout', '', { cause: error });
   const [, reason] = REASONS.find(([type]) => error instanceof type) ?? [];
   return reason ? new ResourceWriteError(reason, column ?? constraint ?? '', { cause: error }) : error;

@@ -1,0 +1,130 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { afterAll, beforeAll, beforeEach, expect, it } from '@jest/globals';
+import { MikroORM } from '@mikro-orm/postgresql';
+import { Injectable } from '@nestjs/common';
+import { type JsonObject, LlmTool, type RunContext, type ToolCallContext, ToolContext } from '@toolloop/core';
+import { ResourcePolicy, type ResourceWrite, ToolResource } from '@toolloop/resources';
+import { MikroOrmGateway } from '@toolloop/resources/mikro-orm';
+import { createServerDatabase, describePostgres, onServer } from '../../durable/test/databases.js';
+import { Customer, CustomerTools, Order, ROLE, seed, Shop, type User } from './shop.js';
+
+/** What happens once, in the middle of a call's transaction. */
+let during: (() => Promise<unknown>) | undefined;
+
+async function interrupted(): Promise<void> {
+  const work = during;
+  during = undefined;
+  await work?.();
+}
+
+@Injectable()
+class InterruptedPolicy extends ResourcePolicy<User, Order> {
+  override readonly version = 'interrupted-1';
+
+  override canRead(): boolean {
+    return true;
+  }
+
+  override async canWrite(_: RunContext<User>, { row }: ResourceWrite<Order>): Promise<boolean> {
+    if (row) await interrupted();
+    return true;
+  }
+}
+
+const update = { preflight: 'none' } as const;
+
+@Injectable()
+@ToolResource(Order, { namespace: 'orders', actions: { read: true, create: true, update }, policy: InterruptedPolicy })
+class InterruptedTools {
+  constructor(private readonly gateway: MikroOrmGateway) {}
+
+  @LlmTool({ description: 'Counts in two steps.', effect: 'read_only', reveal: 'all' })
+  recount(@ToolContext() context: ToolCallContext): Promise<unknown> {
+    return this.gateway.within(context, async (em) => {
+      const before = await em.count(Order);
+      await interrupted();
+      return [before, await em.count(Order)];
+    });
+  }
+}
+
+/** More than a pool has connections. */
+const LOSSES = 12;
+const WRITES = 12;
+
+describePostgres('invariant 17: resource tools whose connections to the database are ended', () => {
+  let server: Awaited<ReturnType<typeof createServerDatabase>>;
+  let shop: Shop;
+  beforeAll(async () => {
+    server = await createServerDatabase();
+    shop = await Shop.start({
+      durable: { url: server.url },
+      resources: [InterruptedTools, CustomerTools],
+      providers: [InterruptedPolicy],
+    });
+  });
+  beforeEach(() => seed(shop));
+  afterAll(async () => {
+    await shop?.close();
+    await server?.drop();
+  });
+
+  const end = (which = `and state = 'idle in transaction'`): Promise<number> =>
+    onServer(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = '${new URL(server.url).pathname.slice(1)}' and pid <> pg_backend_pid() ${which}`,
+    );
+
+  it('make a write once that is cut off in the middle', async () => {
+    during = () => end();
+    expect(await shop.read('orders__update', { id: 1, input: { note: 'x' } })).toMatchObject({ note: 'x', version: 2 });
+    expect(during).toBeUndefined();
+  });
+
+  it('read again what is cut off in the middle, and give each connection back', async () => {
+    for (let loss = 0; loss < LOSSES; loss += 1) {
+      during = () => end();
+      expect(await shop.read('orders__recount')).toEqual([3, 3]);
+    }
+    expect(during).toBeUndefined();
+  });
+
+  it('give connections back to a pool of the ORM’s own', async () => {
+    const orm = await MikroORM.init({ clientUrl: server.url, entities: [Customer, Order], pool: { max: 2 } });
+    const gateway = new MikroOrmGateway(orm, { tenancy: { role: ROLE } });
+    const scope = { actor: { id: 'ada', tenant: 'acme' }, tenant: 'acme' };
+    for (let loss = 0; loss < LOSSES; loss += 1) {
+      during = () => end();
+      const count = gateway.within(scope, async (em) => {
+        await em.count(Order);
+        await interrupted();
+        return em.count(Order);
+      });
+      await expect(count).resolves.toBe(3);
+    }
+    await orm.close();
+  });
+
+  it('lose no call and make none twice while connections end all the time', async () => {
+    const over = new AbortController();
+    const numbers = Array.from({ length: WRITES }, (_, index) => `n-${index}`);
+    const calls = async (): Promise<void> => {
+      for (const number of numbers) {
+        const { record } = await shop.call('orders__create', { input: { number, total: '1' } });
+        expect(record).toMatchObject({ status: 'succeeded' });
+        const filter: JsonObject = { number: { eq: number } };
+        expect(await shop.read('orders__read', { result_type: 'count', filter })).toEqual({ count: 1 });
+      }
+    };
+    const called = calls().finally(() => over.abort());
+    let ended = 0;
+    while (!over.signal.aborted) {
+      ended += await end('');
+      await wait(10 + 20 * Math.random());
+    }
+    await called;
+    expect(ended).toBeGreaterThan(WRITES / 2);
+    const rows = await shop.fork().execute<{ number: string }[]>(`select number from orders where number like 'n-%' order by id`);
+    expect(rows.map(({ number }) => number)).toEqual(numbers);
+  }, 60_000);
+});
