@@ -1,9 +1,19 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
+import { Injectable } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
-import { LlmTool, type Policy, ToolLoopModule, ToolLoopService, ToolParam, ToolProvider, type ToolLoopOptions } from '@toolloop/core';
+import {
+  ActorDirectory,
+  LlmTool,
+  type Policy,
+  ToolLoopModule,
+  ToolLoopService,
+  ToolParam,
+  ToolProvider,
+  type ToolLoopOptions,
+} from '@toolloop/core';
 import { DataPolicyEngine } from '@toolloop/core/policy';
-import { PolicyService } from '@toolloop/core/runs';
+import { PolicyService, RunService } from '@toolloop/core/runs';
 import { DurableHealth, DurableModule } from '@toolloop/durable';
 import { call, calls, ScriptedModel, text, type ScriptedTurn } from '@toolloop/testing';
 import { Client } from 'pg';
@@ -26,6 +36,13 @@ class DeskTools {
   @LlmTool({ description: 'Acts.', effect: 'state_change', reveal: 'all' })
   act(@ToolParam('key', { description: 'On what' }) key: string): string {
     return key;
+  }
+}
+
+@Injectable()
+class Staff extends ActorDirectory<{ readonly id: string }> {
+  find(id: string): Promise<{ readonly id: string }> {
+    return Promise.resolve({ id });
   }
 }
 
@@ -68,7 +85,7 @@ describePostgres('policies and stops of several processes', () => {
         DurableModule.forRoot({ url: server.url, connections: 4 }),
         ToolLoopModule.forRoot({ model, policy: OPEN, operators, ...more }),
       ],
-      providers: [DeskTools],
+      providers: [DeskTools, Staff],
     }).compile();
     module.useLogger(false);
     await module.init();
@@ -204,5 +221,23 @@ describePostgres('policies and stops of several processes', () => {
     await policies.release(stopId, root, why);
     const resumed = await (await loop.resume(result.runId, alice)).result;
     expect(resumed.toolCalls).toMatchObject([{ status: 'denied', error: { code: 'approval_denied' } }]);
+  }, 60_000);
+
+  it('leave a durable run waiting whose approval has expired, and wake it in another process once that releases them', async () => {
+    const policy = { ...OPEN, requireApproval: [{ tools: ['desk__act'], expiresAfterMs: 1_500 }] };
+    const one = await start({ policy }, [calls(call('desk__act', { key: 'a' }))]);
+    const other = await start({ policy }, [text('Then not.')]);
+    const loop: ToolLoopService = one.module.get(ToolLoopService);
+    const { runId, finishReason } = await loop.run({ ...alice, prompt: 'Act.', durable: true });
+    expect(finishReason).toBe('waiting');
+    const { stopId } = await one.policies.stop({ tool: 'desk__act' }, root, why);
+    opened = opened.filter((module) => module !== one.module);
+    await one.module.close();
+    const runs = other.module.get(RunService);
+    await wait(3_000); // it would have been told of the expiry by now
+    expect(await runs.get(runId, alice)).toMatchObject({ status: 'waiting' });
+    await other.policies.release(stopId, root, why);
+    await msUntil(async () => (await runs.get(runId, alice)).status === 'ended');
+    expect(await runs.get(runId, alice)).toMatchObject({ finishReason: 'stop' });
   }, 60_000);
 });

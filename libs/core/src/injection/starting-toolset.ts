@@ -38,8 +38,8 @@ export interface ListingRules extends Pick<InjectionRules, 'strictListing'> {
 
 /** One reason for which a run is offered a tool, or not, and may call it, or not. */
 export interface ListingReason {
-  /** The part that has the reason: `source`, `selection`, `policy` (roles and tenants included), `when`, `strategy` (phases, search and other strategies), `subRuns`, `entity` or `canCall`. */
-  readonly by: 'source' | 'selection' | 'policy' | 'when' | 'strategy' | 'subRuns' | 'entity' | 'canCall';
+  /** The part that has the reason: `source`, `selection`, `policy` (roles and tenants included), `when`, `strategy` (phases, search and other strategies), `subRuns`, `entity`, `canCall` or `quota`. */
+  readonly by: 'source' | 'selection' | 'policy' | 'when' | 'strategy' | 'subRuns' | 'entity' | 'canCall' | 'quota';
   readonly holds: boolean;
   readonly reason: string;
   /** Policy's decision, for `policy`: about the tool where it is denied, else about a first call without arguments. */

@@ -25,6 +25,7 @@ import { takesMedia } from '../models/request-fitting.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 import { revisionOf } from '../policy/policy-engine.js';
 import { canonicalDeclaration } from '../schema/canonical-json.js';
+import { detailOf, type RunMeter } from '../usage/run-meter.js';
 import type { RunPlan } from './run-plan.js';
 import { LoopSettings } from './loop-settings.js';
 import { asSaid } from './loop-state.js';
@@ -176,14 +177,15 @@ export class RunPreparation {
     const scope = this.scopeOf(levels, { ...request, assumed: startingRoles(this.strategiesOf(levels)) }, runOf(request));
     const reasons = this.listing.reasons(tool, this.listingRulesOf(levels), scope);
     const kind = reasons.find(({ decision }) => decision)?.decision?.kind;
-    const ownWord = kind === 'deny' ? [] : await ownWordOf(tool, scope);
-    const isCalled = kind !== 'deny' && ownWord.every(({ holds }) => holds);
+    const asked =
+      kind === 'deny' ? [] : [...(await ownWordOf(tool, scope)), ...(await quotasOf(this.settings.meterFor(scope.run, scope.actorId)))];
+    const isCalled = kind !== 'deny' && asked.every(({ holds }) => holds);
     const { declaredId } = tool.spec;
     return {
       declaredId,
       isListed: toolset.specs.some((spec) => spec.declaredId === declaredId),
       isCallable: isCalled && (kind === 'require_approval' ? 'asks' : true),
-      reasons: [...reasons, ...ownWord],
+      reasons: [...reasons, ...asked],
     };
   }
 
@@ -245,6 +247,20 @@ async function ownWordOf(
       reason: `The tool's own \`canCall\` ${isIn ? 'lets the actor in' : 'keeps the actor out'}.`,
     },
   ];
+}
+
+/** The reasons by the quotas of the tenant. Calls are refused where quotas cannot be counted, so that is one too. */
+async function quotasOf(meter: RunMeter): Promise<ListingReason[]> {
+  try {
+    const standing = await meter.quotas(new AbortController().signal);
+    return standing.map(({ quota, isLeft }) => ({
+      by: 'quota',
+      holds: isLeft,
+      reason: detailOf(quota, isLeft ? 'has some left' : undefined),
+    }));
+  } catch {
+    return [{ by: 'quota', holds: false, reason: "The tenant's quotas cannot be counted for now, so calls are refused." }];
+  }
 }
 
 /** Tells whether a run begins without messages of its own: it has begun before, or makes one call. */

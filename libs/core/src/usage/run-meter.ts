@@ -12,6 +12,12 @@ export interface CallGrant {
   readonly beyond: { readonly refusal: ToolFailure; readonly limit?: FinishReason; readonly detail?: string };
 }
 
+/** A quota of a tenant, and whether anything of it is left for now. */
+export interface QuotaStanding {
+  readonly quota: Quota;
+  readonly isLeft: boolean;
+}
+
 /** The run whose use is counted; for a sub-run, the root run. */
 export interface MeteredRun {
   readonly runId: string;
@@ -83,6 +89,11 @@ export class RunMeter {
     return this.guard?.countsAnswers ? this.guard.spent(signal) : undefined;
   }
 
+  /** Resolves to the tenant's quotas, each with whether a call may still use it. Rejects where they cannot be read. */
+  async quotas(signal: AbortSignal): Promise<readonly QuotaStanding[]> {
+    return (await this.guard?.standing(signal)) ?? [];
+  }
+
   private use(amounts: Partial<UsageAmounts>, key: Pick<UsageKey, 'tool' | 'model'>, id?: string): UsageIncrement {
     const { actorId } = this.run;
     return {
@@ -124,7 +135,7 @@ class QuotaGuard {
   constructor(
     private readonly ledger: UsageLedger,
     private readonly run: MeteredRun,
-    quotas: readonly Quota[],
+    private readonly quotas: readonly Quota[],
   ) {
     this.ofCalls = quotas.filter(({ quantity }) => quantity === 'calls');
     this.ofSpending = quotas.filter(({ quantity }) => quantity !== 'calls');
@@ -167,8 +178,13 @@ class QuotaGuard {
   /** The quota that is used up. Throws the interruption of a run that ends meanwhile, and where the store fails. */
   async spent(signal: AbortSignal): Promise<Quota | undefined> {
     if (this.isUncounted) throw new Error('The quotas could not be counted.');
-    const totals = await this.asked(this.ledger.totals(this.run.tenant, this.ofSpending.map(windowOf)), signal);
-    return this.ofSpending.find(({ most }, index) => !((totals[index] ?? Number.NaN) < most));
+    return (await this.standing(signal, this.ofSpending)).find(({ isLeft }) => !isLeft)?.quota;
+  }
+
+  /** Resolves to what is left of the quotas. Throws as `spent` does. */
+  async standing(signal: AbortSignal, quotas = this.quotas): Promise<readonly QuotaStanding[]> {
+    const totals = await this.asked(this.ledger.totals(this.run.tenant, quotas.map(windowOf)), signal);
+    return quotas.map((quota, index) => ({ quota, isLeft: (totals[index] ?? Number.NaN) < quota.most })); // nothing of a total that is no number
   }
 
   /** Adds what a model call has cost. Never throws: it is spent already, so where the store fails it is added later. */
@@ -230,9 +246,9 @@ function windowOf({ quantity, windowMs }: Quota): UsageWindow {
   return { quantity, windowMs };
 }
 
-/** Returns the detail of an end by a quota: what is left of it, and what others have used, are not told. */
-export function detailOf({ quantity, most, windowMs }: Quota): string {
-  return `The tenant's quota of ${most} ${quantity} in ${windowMs} ms is used up.`;
+/** Tells of a quota: how much is left of it, and what others have used, are not told. */
+export function detailOf({ quantity, most, windowMs }: Quota, standing = 'is used up'): string {
+  return `The tenant's quota of ${most} ${quantity} in ${windowMs} ms ${standing}.`;
 }
 
 const USED_UP: CallGrant['beyond'] = {

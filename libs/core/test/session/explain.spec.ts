@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import type { TestingModule } from '@nestjs/testing';
 import { LlmTool, type Policy, ToolLoopModule, type ToolLoopOptions, ToolLoopService, ToolParam, ToolProvider } from '@toolloop/core';
-import { AuditStore } from '@toolloop/core/stores';
+import { AuditStore, MemoryUsageStore, UsageStore } from '@toolloop/core/stores';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 import { start } from '../discovery/application.js';
@@ -63,9 +63,19 @@ afterEach(async () => {
   module = undefined;
 });
 
+/** One that may be away for a while. */
+class PassingUsageStore extends MemoryUsageStore {
+  isGone = false;
+
+  override totals(...asked: Parameters<MemoryUsageStore['totals']>): Promise<readonly number[]> {
+    return this.isGone ? Promise.reject(new Error('It is gone.')) : super.totals(...asked);
+  }
+}
+
 async function desk(options: Partial<ToolLoopOptions> = {}) {
+  const usage = new PassingUsageStore();
   module = await start({
-    providers: [DeskTools],
+    providers: [DeskTools, { provide: UsageStore, useValue: usage }],
     imports: [ToolLoopModule.forFeature({ entities: [Deal] })],
     options: {
       policy,
@@ -80,7 +90,7 @@ async function desk(options: Partial<ToolLoopOptions> = {}) {
     const { isListed, isCallable, reasons } = await loop.explain(tool, { ...clerk, operator: ops, ...request });
     return { isListed, isCallable, by: reasons.filter(({ holds }) => !holds).map(({ by }) => by) };
   };
-  return { loop, entries, stops };
+  return { loop, entries, stops, usage };
 }
 
 describe('loop.explain', () => {
@@ -107,6 +117,23 @@ describe('loop.explain', () => {
   ])('says what keeps a tool out where %s', async (_, tool, request, expected) => {
     const { stops } = await desk();
     expect(await stops(tool, request)).toEqual(expected);
+  });
+
+  it('says which quota of the tenant has nothing left, and that a call is refused where quotas cannot be counted', async () => {
+    const hour = { quantity: 'calls', windowMs: 3_600_000 } as const;
+    const day = { quantity: 'tokens', most: 1_000, windowMs: 86_400_000 } as const;
+    const { loop, stops, usage } = await desk({ quotas: [{ ...hour, most: 1 }, day] });
+    expect(await stops('desk__find', {})).toEqual({ isListed: true, isCallable: true, by: [] });
+    await loop.call({ ...clerk, tool: 'desk__find' });
+    const { reasons } = await loop.explain('desk__find', { ...clerk, operator: ops });
+    expect(reasons.slice(-2)).toEqual([
+      { by: 'quota', holds: false, reason: "The tenant's quota of 1 calls in 3600000 ms is used up." },
+      { by: 'quota', holds: true, reason: "The tenant's quota of 1000 tokens in 86400000 ms has some left." },
+    ]);
+    expect(await stops('desk__find', {})).toEqual({ isListed: true, isCallable: false, by: ['quota'] });
+    expect(await stops('desk__find', { tenant: 'acme', actor: mia.actor })).toMatchObject({ isCallable: false });
+    usage.isGone = true;
+    expect(await stops('desk__find', {})).toEqual({ isListed: true, isCallable: false, by: ['quota'] });
   });
 
   it('is for operators, in their own tenant, and each use is in the audit', async () => {
