@@ -33,6 +33,12 @@ export interface ApprovalRule extends ApprovalTerms {
   readonly reason?: string;
 }
 
+/** The people who answer the questions of tools. Where several rules are about a tool, a person must meet the terms of each. */
+export interface QuestionRule extends Pick<ApprovalTerms, 'roles' | 'notRequester' | 'expiresAfterMs'> {
+  /** @default every tool */
+  readonly tools?: readonly string[];
+}
+
 /** A limit on the calls of a run. Calls that were let in count, whether they succeed or not. */
 export interface RunBudget {
   /** @default every tool */
@@ -85,6 +91,8 @@ export interface Policy extends PolicyGrants {
   /** Effects that may happen at all. @default every effect */
   readonly effects?: readonly ToolEffect[];
   readonly requireApproval?: readonly ApprovalRule[];
+  /** The people who answer what tools ask. @default the actor of the run */
+  readonly questions?: readonly QuestionRule[];
   readonly runBudgets?: readonly RunBudget[];
   readonly callBudgets?: readonly CallBudget[];
   readonly connections?: readonly ConnectionRule[];
@@ -174,6 +182,9 @@ export abstract class PolicyEngine {
 
   /** Returns the budgets that it decides by. A session counts for these alone, since it keeps no list of its calls. @default none */
   budgets?(): readonly RunBudget[];
+
+  /** Returns the terms of the people who may answer the questions of a tool, all of which they must meet. @default the actor of the run answers */
+  answeredBy?(subject: PolicySubject): readonly ApprovalTerms[];
 
   /** Returns a number that grows whenever decisions may differ from before, so that runs list their tools anew. @default always the same */
   revision?(): number;

@@ -19,9 +19,9 @@ export interface RunContext<Actor = RegisteredActor> {
   readonly state: Map<string, unknown>;
 }
 
-/** A question to the actor of a run; see `context.ask`. */
+/** A question to the actor of a run, or to those whom the policy names; see `context.ask` and `questions` of `@LlmTool`. */
 export interface Question {
-  /** Names the question in its call: asking again under the same key and with the same schema gives the answer that is there. */
+  /** Names the question in its call: asking again under the same key and with the same schema gives the answer that is there. In `questions` it is the name of an argument. */
   readonly key: string;
   readonly question: string;
   /** The form of the answer: a string, number, integer, boolean or enum, `format: 'date'`, or an object of up to eight such fields. */
@@ -45,7 +45,7 @@ export interface ToolCallContext<Actor = RegisteredActor> extends RunContext<Act
   /** Emits a `tool-progress` event with this value, as JSON. */
   progress(value: unknown): void;
   /**
-   * Asks the actor of the run, and resolves to an answer that fits the schema; for tools that only read. Where there is no answer yet the attempt ends here, the run waits, and the method
+   * Asks the actor of the run, or the people whom `questions` of the policy names, and resolves to an answer that fits the schema; for tools that only read: any other declares `questions`. Where there is no answer yet the attempt ends here, the run waits, and the method
    * is called again from its top once there is one: do nothing before it that must not be done twice. The wait does not count as the tool's time.
    *
    * @throws {ToolError} Where the question was declined, or not answered within a day, and for a question that cannot be asked.

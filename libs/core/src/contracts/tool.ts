@@ -30,6 +30,7 @@ import {
 } from '../findings/options.js';
 import type { SubRun } from './loop-request.js';
 import {
+  type Question,
   type RegisteredActor,
   type RunContext,
   TOOL_EXECUTION_OPTIONS,
@@ -144,6 +145,13 @@ export interface ToolSettings {
    */
   idempotencyKey?(this: void, input: unknown, context: RunContext): string;
   /**
+   * For a tool that changes things: returns what a person is asked before the call is authorised, e.g. the reason of a cancellation. The key of a question is the name of an argument, and
+   * the answer takes its place: so policy, the approver, the audit and the method see it like any other argument. Declare the argument as optional and ask where the model left it out, or
+   * always, so that the person decides. It is called with its own copy of the validated input and must change nothing; once all is answered it is not called again.
+   * @default nothing is asked
+   */
+  questions?(this: void, input: unknown, context: ToolCallContext): readonly Question[] | Promise<readonly Question[]>;
+  /**
    * The range in which an `idempotencyKey` is shared. With `tenant`, a colleague's call with the same key is the same call, for example because an order is
    * shipped once, no matter who asks. The colleague then reads the first caller's result, so everybody who may call the tool must be allowed to see it.
    * @default 'actor'
@@ -211,6 +219,7 @@ export const TOOL_SETTINGS = defineOptions<ToolSettings>(
     when: FUNCTION,
     timeoutMs: { ...ABOVE_ZERO, wanted: 'milliseconds, more than 0' },
     idempotencyKey: { ...FUNCTION, wanted: 'a function: (input, context) => text' },
+    questions: { ...FUNCTION, wanted: 'a function: (input, context) => questions' },
     idempotencyScope: oneOf('actor', 'tenant'),
     idempotent: BOOLEAN,
     concurrency: WHOLE_ABOVE_ZERO,

@@ -204,11 +204,16 @@ export const TOOL_BASICS = defineOptions<ToolBasics>(
 
 /** A read may always be repeated. */
 function repetitionFindings(tool: Partial<ToolBasics>, at: string): Finding[] {
-  const { effect, idempotencyKey, idempotencyScope, idempotent = false } = tool;
+  const { effect, idempotencyKey, idempotencyScope, idempotent = false, questions } = tool;
   const findings: Finding[] = [];
   const say = (problem: string, remedy: string): number => findings.push({ at, problem, remedy });
   if (idempotencyKey && effect === 'read_only') say('It only reads and has an idempotencyKey, which is never used.', 'Leave it out.');
   if (idempotent && effect === 'read_only') say('It only reads and says that it is idempotent, which is never used.', 'Leave it out.');
+  if (questions && effect === 'read_only')
+    say(
+      'It only reads and has questions for before its calls, which are never asked.',
+      'Ask in the method, by context.ask({ key, question, schema }).',
+    );
   if (idempotencyScope && !idempotencyKey)
     say('It has an idempotencyScope, but no idempotencyKey.', 'Give an idempotencyKey, or leave it out.');
   return findings;

@@ -4,7 +4,7 @@ import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/sp
 import type { ToolEffect, ToolPreview } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { SubRun, SubRunProfile } from '../contracts/loop-request.js';
-import type { RunContext, ToolCallContext } from '../contracts/tool-call.js';
+import type { Question, RunContext, ToolCallContext } from '../contracts/tool-call.js';
 import type { ToolWord } from '../contracts/tool.js';
 import { CHECKED_BY_USE, defineOptions, FUNCTION, optionsOf, TEXT } from '../findings/options.js';
 import { type LlmToolOptions, RAW_DIRECTIVE, type RawDirectiveDeclaration, TOOL_BASICS } from './llm-tool.decorator.js';
@@ -117,7 +117,7 @@ export type RawInput<Input = unknown> = Type<Input> | StandardInput<Input> | JSO
 /** The options of a tool that is no method of a provider. */
 export type RawToolDeclaration<Input = unknown> = Omit<
   LlmToolOptions,
-  'name' | 'output' | 'reveal' | 'idempotencyKey' | 'canCall' | 'preflight' | 'preview' | 'directive'
+  'name' | 'output' | 'reveal' | 'idempotencyKey' | 'questions' | 'canCall' | 'preflight' | 'preview' | 'directive'
 > & {
   /** The tool's id, with its namespace: `web__fetch_page`. */
   readonly id: string;
@@ -125,6 +125,8 @@ export type RawToolDeclaration<Input = unknown> = Omit<
   readonly input?: RawInput<Input>;
   /** As in `@LlmTool()`. */
   idempotencyKey?(this: void, input: Input, context: RunContext): string;
+  /** As in `@LlmTool()`. */
+  questions?(this: void, input: Input, context: ToolCallContext): readonly Question[] | Promise<readonly Question[]>;
   /** As in `@LlmTool()`, as a function. */
   readonly canCall?: (run: RunContext) => ToolWord | Promise<ToolWord>;
   /** As in `@LlmTool()`, as a function. */

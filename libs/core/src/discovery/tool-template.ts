@@ -26,7 +26,16 @@ import type { SchemaValidators } from '../schema/validators.js';
 import { compileDirective, directiveFindings } from './directive-compiler.js';
 import { isClassOrBelow } from './provider-instances.js';
 import type { RouteIdentity } from './route-layers.js';
-import { methodHookFindings, methodHooks, ownHooks, type ToolHooks, type ToolTarget } from './tool-hooks.js';
+import {
+  askFindings,
+  codeOfMethod,
+  codeOfRaw,
+  methodHookFindings,
+  methodHooks,
+  ownHooks,
+  type ToolHooks,
+  type ToolTarget,
+} from './tool-hooks.js';
 
 /** The properties that all tools of one (class, method) share; compiled once, whatever the number of instances. */
 export interface ToolTemplate extends ToolSettings {
@@ -95,6 +104,7 @@ export class ToolTemplateCompiler {
       ...LLM_TOOL.findings(options, at),
       ...this.actorFindings(at, method),
       ...methodHookFindings(at, declaration.type, method),
+      ...askFindings(at, sound.effect, codeOfMethod(declaration.type, method)),
       ...compiled.findings,
     ];
     const instructions = text !== undefined && { instructions: instructionsOf(declaredId, text) };
@@ -102,7 +112,8 @@ export class ToolTemplateCompiler {
   }
 
   /** A tool that is no method; it is called on nothing. */
-  compileRaw({ declaration, at, subRun, client }: RawTool, execute: RawCall): CompiledTool {
+  compileRaw(raw: RawTool, execute: RawCall): CompiledTool {
+    const { declaration, at, subRun, client } = raw;
     const { id = '', input: declared, canCall, preflight, preview, ...options } = RAW_TOOL.sound(declaration);
     const hooks = ownHooks({ canCall, preflight, preview, compensate: options.directive?.compensate });
     const reserved = withoutAllowed(this.rules.reservedArguments, options.allowReserved?.arguments);
@@ -110,7 +121,12 @@ export class ToolTemplateCompiler {
     const call: ToolTemplate['call'] = (_target, built, context) => execute(built, context);
     const { template, ...compiled } = this.assemble({ at, declaredId: id, options, input, call, hooks });
     const side = client && compileClientSide(at, client, this.validators);
-    const findings = [...RAW_TOOL.findings(declaration, at), ...compiled.findings, ...(side?.findings ?? [])];
+    const findings = [
+      ...RAW_TOOL.findings(declaration, at),
+      ...askFindings(at, options.effect, codeOfRaw(raw)),
+      ...compiled.findings,
+      ...(side?.findings ?? []),
+    ];
     return { ...compiled, template: { ...template, ...(subRun && { subRun }), ...(side && { client: side.client }) }, findings };
   }
 

@@ -145,7 +145,7 @@ export class AskedApprovals extends Asking {
 
   private async add(approvalId: string, call: ReadCall, question: ApprovalQuestion): Promise<PendingApproval> {
     const { reason, mayEdit, mayRemember, terms, rule } = question;
-    const times = timesOf(Math.min(...(terms.length > 0 ? terms : [{}]).map(expiryOf)));
+    const times = timesOf(expiryOf(terms));
     const preview = await this.preview.of(call);
     return this.keep(call, {
       id: approvalId,
@@ -212,8 +212,9 @@ function waitingRunOf({ run: { runId, path } }: ExecutionScope): Pick<ApprovalRe
   return { runId: path?.[0] ?? runId, ...(path && { path }) };
 }
 
-function expiryOf({ expiresAfterMs = EXPIRES_AFTER_MS }: ApprovalTerms): number {
-  return expiresAfterMs;
+/** Returns the milliseconds after which the first of the terms expires. */
+export function expiryOf(terms: readonly ApprovalTerms[]): number {
+  return Math.min(...(terms.length > 0 ? terms : [{}]).map(({ expiresAfterMs = EXPIRES_AFTER_MS }: ApprovalTerms) => expiresAfterMs));
 }
 
 /** Binds what is asked to its call. */
@@ -245,6 +246,7 @@ export function idFor(prefix: 'apr' | 'cli' | 'qst', asked: object): string {
   return `${prefix}_${sha256(canonicalDeclaration(asked)).slice(0, DIGITS_OF_ID)}`;
 }
 
-function callIn({ policyVersion: _ofQuestion, ...call }: PendingBinding): string {
+/** Returns the call in a binding, whatever the policy was. */
+export function callIn({ policyVersion: _ofQuestion, ...call }: PendingBinding): string {
   return canonicalDeclaration(call);
 }

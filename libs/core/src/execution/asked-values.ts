@@ -1,15 +1,24 @@
 import { type JsonValue, ToolError, type ToolFailure } from '@toolloop/protocol';
 import type { JSONSchema7, JSONSchema7Definition } from 'json-schema';
-import type { PendingAnswer, PendingOf } from '../contracts/pending.js';
+import { isUsable, type Pending, type PendingAnswer, type PendingOf } from '../contracts/pending.js';
+import type { InformationFlow } from '../contracts/policy.js';
 import type { Question } from '../contracts/tool-call.js';
 import type { ClientSide, Tool } from '../contracts/tool.js';
 import { KeyedMutex } from '../pending/keyed-mutex.js';
-import { isExpired } from '../pending/pending.service.js';
-import { Asking, bindingOf, idFor, timesOf, unaskableReason, waitingCallOf } from './approvals.js';
-import { idempotencyKeyOf } from './call-context.js';
-import { CallFailure } from './call-failure.js';
-import { advance, type AuthorisedCall, CallPending } from './call.js';
+import { isExpired, withdraw } from '../pending/pending.service.js';
+import { TrustedText } from '../policy/flow.js';
+import { subjectOf } from '../policy/policy-engine.js';
+import { answeredBy } from '../policy/rules.js';
+import { visible } from '../schema/foreign-schema.js';
+import type { SchemaValidators } from '../schema/validators.js';
+import { Asking, bindingOf, callIn, expiryOf, idFor, timesOf, unaskableReason, waitingCallOf } from './approvals.js';
+import { type CallContextFactory, idempotencyKeyOf } from './call-context.js';
+import { CallFailure, untilAborted } from './call-failure.js';
+import { advance, type AuthorisedCall, CallPending, type ReadCall } from './call.js';
 import { shownArguments } from './describe.js';
+import { copyOf } from './preview.js';
+import { readArguments } from './read-arguments.js';
+import type { ToolResolution } from './resolve-tool.js';
 
 /** Has clients make calls, and takes their results. A call is sent out once it is let in, and its result is used where a method would have been called. */
 export class ClientCalls extends Asking {
@@ -97,8 +106,9 @@ function expired({ spec }: Tool): ToolFailure {
   };
 }
 
-const QUESTION_EXPIRES_AFTER_MS = 86_400_000;
 const MOST_OPEN = 5;
+/** More than a run asks. */
+const MOST_OF_A_RUN = 1_000;
 
 /** Asks people what calls want to know while they run. A question ends the attempt of its call; when the answer is there, the call is made again and finds it. */
 export class AskedQuestions extends Asking {
@@ -115,39 +125,65 @@ export class AskedQuestions extends Asking {
     const { spec } = call.tool;
     if (spec.effect !== 'read_only')
       throw new Error(
-        `${spec.declaredId} changes things, and may not ask while it does. Have a tool that only reads ask, and take the answer as an argument.`,
+        `${spec.declaredId} changes things, so its method may not ask. Declare \`questions: (input) => [{ key, question, schema }]\` beside its effect: they are asked before the call, and the answers are its arguments.`,
       );
-    const problem = unaskableReason(call.scope) === undefined ? questionProblem(question) : 'No one can be asked in this run.';
-    if (problem !== undefined) throw new ToolError(problem);
-    const record = await this.turns.run(call.scope.run.path?.[0] ?? call.scope.run.runId, () => this.record(question, call));
+    const record = await this.recordOf(question, call, 'question');
     const { answer } = record;
     if (answer) return this.take(record, answer, call);
-    if (isExpired(record)) throw new ToolError('The question was not answered in time.');
+    if (isExpired(record)) throw new ToolError(NOT_IN_TIME);
     const asking = new CallPending('question', undefined, undefined, record);
     advance(call, { asking });
     throw asking;
   }
 
-  private record({ key, question, schema, askedBy = 'tool' }: Question, call: AuthorisedCall): Promise<PendingOf<'question'>> {
+  /**
+   * Keeps a question once, or finds it with its answer. People other than those who were asked have not answered it: it is asked anew where the policy names others.
+   *
+   * @throws {ToolError} For a question that cannot be asked.
+   */
+  async recordOf(question: Question, call: ReadCall, rule: string): Promise<PendingOf<'question'>> {
+    const problem = unaskableReason(call.scope) === undefined ? questionProblem(question) : 'No one can be asked in this run.';
+    if (problem !== undefined) throw new ToolError(problem);
+    return this.turns.run(call.scope.run.path?.[0] ?? call.scope.run.runId, () => this.record(question, call, rule));
+  }
+
+  private record({ key, question, schema, askedBy = 'tool' }: Question, call: ReadCall, rule: string): Promise<PendingOf<'question'>> {
+    const { tool, scope, request } = call;
     const binding = bindingOf(call, { policyVersion: '' });
-    const idAfter = (before?: string): string =>
-      idFor('qst', { binding, step: call.request.step, key, schema, ...(before !== undefined && { after: before }) });
+    const admitted = answeredBy(scope.policies, subjectOf(tool, scope.actor));
+    const asked = { binding, step: request.step, key, schema, ...(admitted.length > 0 && { admitted }) };
+    const idAfter = (before?: string): string => idFor('qst', { ...asked, ...(before !== undefined && { after: before }) });
     return this.once('question', idAfter, async (id) => {
       await this.assertRoom(binding);
-      const times = timesOf(QUESTION_EXPIRES_AFTER_MS);
-      const isTainted = call.scope.flow.integrity !== 'trusted';
-      const request = { questionId: id, ...waitingCallOf(call), question, schema, askedBy, isTainted, expiresAt: times.expiresAt };
-      return this.keep(call, { id, kind: 'question', request, binding, admitted: [], rule: 'question', schema, ...times });
+      const times = timesOf(expiryOf(admitted));
+      const isTainted = scope.flow.integrity !== 'trusted' || !tool.origin.trusted;
+      const shown = { questionId: id, ...waitingCallOf(call), question, schema, askedBy, isTainted, expiresAt: times.expiresAt };
+      return this.keep(call, { id, kind: 'question', request: shown, binding, admitted, rule, schema, ...times });
     });
   }
 
   private async assertRoom({ tenant, runId }: PendingOf<'question'>['binding']): Promise<void> {
-    const waiting = await this.store.list({ tenant, runId, pending: true });
+    const waiting = await this.store.list({ tenant, runId, pending: true, limit: MOST_OF_A_RUN });
     const open = waiting.filter((record) => record.kind === 'question' && !isExpired(record));
     if (open.length >= MOST_OPEN) throw new ToolError(`${MOST_OPEN} questions of this run wait for answers already; ask no more.`);
   }
 
-  private async take(record: PendingOf<'question'>, answer: PendingAnswer, call: AuthorisedCall): Promise<JsonValue> {
+  /** Finds what was asked under such rules for this very call, the oldest first. */
+  async askedFor(call: ReadCall, rules: string): Promise<readonly PendingOf<'question'>[]> {
+    const binding = bindingOf(call, { policyVersion: '' });
+    const { tenant, runId } = binding;
+    const all = await this.store.list({ tenant, runId, limit: MOST_OF_A_RUN });
+    const isOfCall = ({ binding: other, request, rule }: Pending): boolean =>
+      rule.startsWith(rules) && request.step === call.request.step && callIn(other) === callIn(binding);
+    return all.flatMap((one) => (one.kind === 'question' && isOfCall(one) ? [one] : []));
+  }
+
+  /**
+   * Tells the answer, once, and returns its value.
+   *
+   * @throws {ToolError} Where there is none.
+   */
+  async take(record: PendingOf<'question'>, answer: PendingAnswer, call: ReadCall): Promise<JsonValue> {
     if (record.usedAt === undefined) {
       await this.tell(record, answer, call);
       await this.store.use(record.id);
@@ -155,20 +191,143 @@ export class AskedQuestions extends Asking {
     if (answer.decision === 'answer') return answer.value ?? null;
     throw new ToolError(worded('The person was asked and gave no answer.', answer.reason));
   }
+
+  /** Withdraws questions of a call that will not be made. */
+  async leave(open: readonly PendingOf<'question'>[]): Promise<void> {
+    for (const { id } of open) await withdraw(this.store, id);
+  }
+}
+
+const NOT_IN_TIME = 'The question was not answered in time.';
+
+/** The services of {@link AskedBeforehand}. */
+export interface BeforehandParts {
+  readonly questions: AskedQuestions;
+  readonly contexts: CallContextFactory;
+  readonly validators: SchemaValidators;
+  readonly resolution: ToolResolution;
+}
+
+/** The beginning of the rule of what is asked before a call; behind it stands the name of the argument. */
+const BEFOREHAND = 'questions: ';
+
+/**
+ * Asks what a tool that changes things wants to know before its call is authorised. The answers take the place of arguments, so that policy, an approver, the journal and a directive have
+ * them in what they hold already. Once all of them are used they stand, whatever the tool would ask by then: its effect may have changed that.
+ */
+export class AskedBeforehand {
+  constructor(private readonly parts: BeforehandParts) {}
+
+  /**
+   * Returns the call with the answers among its arguments.
+   *
+   * @throws {CallPending} Where the run waits for them.
+   * @throws {ToolError} Where there will be none.
+   * @throws {CallFailure} Where the arguments do not fit with them.
+   */
+  async complete(call: ReadCall): Promise<ReadCall> {
+    const { request, scope } = call;
+    if (request.refusal || scope.performing) return call; // a directive has the answers in its arguments
+    if (request.isDeferred) throw new CallPending();
+    const { questions, resolution } = this.parts;
+    const before = await questions.askedFor(call, BEFOREHAND);
+    if (before.some(({ usedAt }) => usedAt !== undefined)) return this.withAnswers(call, before);
+    for (let hasWaited = false; ; hasWaited = true) {
+      const asked: PendingOf<'question'>[] = [];
+      for (const question of await this.questionsOf(call)) asked.push(await questions.recordOf(question, call, BEFOREHAND + question.key));
+      const open = asked.filter(({ answer }) => !answer);
+      await this.assertAnswerable(asked, call);
+      if (open.length > 0) {
+        await this.answered(open, call);
+        continue;
+      }
+      const complete = await this.withAnswers(call, asked);
+      return hasWaited ? resolution.permit(complete) : complete; // which may have changed meanwhile
+    }
+  }
+
+  /** Throws a `ToolError` where one of them will have no answer, and takes back the others: the call is not made. */
+  private async assertAnswerable(asked: readonly PendingOf<'question'>[], call: ReadCall): Promise<void> {
+    const { questions } = this.parts;
+    const lost = asked.find(isLost);
+    if (!lost) return;
+    await questions.leave(asked.filter((one) => !one.answer && !isExpired(one)));
+    if (lost.answer) await questions.take(lost, lost.answer, call);
+    throw new ToolError(NOT_IN_TIME);
+  }
+
+  /** Waits for all of them; where the run is suspended, each is shown before. */
+  private async answered(open: readonly PendingOf<'question'>[], call: ReadCall): Promise<void> {
+    let pause: CallPending | undefined;
+    for (const record of open)
+      await this.parts.questions.answered(record, call).catch((error: unknown) => {
+        if (!(error instanceof CallPending)) throw error;
+        pause = error;
+      });
+    if (pause) throw pause;
+  }
+
+  /** Within the tool's time limit, like all code of the application. */
+  private async questionsOf(call: ReadCall): Promise<readonly Question[]> {
+    const { tool } = call;
+    const { context, close } = this.parts.contexts.open(call);
+    try {
+      const asking = this.parts.contexts.run(context, async () => tool.questions?.(await copyOf(call), context) ?? []);
+      const questions = await untilAborted(asking, context.signal);
+      for (const [index, { key }] of questions.entries()) {
+        const isKnown = Object.hasOwn(tool.input.schema.properties ?? {}, key);
+        if (isKnown && questions.findIndex((other) => other.key === key) === index) continue;
+        const problem = isKnown
+          ? `ask twice for "${key}"`
+          : `ask for "${key}", and the tool has no such argument: the answer would be lost`;
+        throw new Error(`The questions of ${tool.spec.declaredId} ${problem}.`);
+      }
+      return questions;
+    } finally {
+      close();
+    }
+  }
+
+  private async withAnswers(call: ReadCall, asked: readonly PendingOf<'question'>[]): Promise<ReadCall> {
+    const given: [name: string, value: JsonValue][] = [];
+    for (const record of asked)
+      if (record.answer) given.push([record.rule.slice(BEFOREHAND.length), await this.parts.questions.take(record, record.answer, call)]);
+    if (given.length === 0) return call;
+    const args = { ...call.input.args, ...Object.fromEntries(given) };
+    const input = await readArguments(this.parts.validators, call, JSON.stringify(args));
+    // The words of a person whom untrusted text may have had asked prove nothing.
+    const said = asked.flatMap(({ request, answer }) => (request.isTainted ? [] : [JSON.stringify(answer?.value ?? null)]));
+    return advance(call, { input, scope: { ...call.scope, flow: saidAsWell(call.scope.flow, new TrustedText(said)) } });
+  }
+}
+
+function isLost(question: PendingOf<'question'>): boolean {
+  return question.answer ? !isUsable(question.answer) : isExpired(question);
+}
+
+function saidAsWell(flow: InformationFlow, said: TrustedText): InformationFlow {
+  return {
+    integrity: flow.integrity,
+    confidentiality: flow.confidentiality,
+    isTraced: (value) => flow.isTraced(value) || said.has(value),
+    isSaid: (value) => flow.isSaid(value),
+  };
 }
 
 const SCALARS = new Set<unknown>(['string', 'number', 'integer', 'boolean']);
 const MOST_FIELDS = 8;
 const MOST_OF_A_QUESTION = 1_000;
+const LONGEST_NAME = 64;
 /** Names and words of what no one is to type into a chat. */
 const SECRET =
-  /pass ?(?:word|code|phrase)|secret|credential|api ?key|private ?key|\b(?:access|refresh|bearer|auth) ?token|\bcvv|\bcvc|\bpin\b|card ?number|\botp\b/i;
+  /pass ?(?:word|wort|code|phrase)|kennwort|contrase|mot de passe|\bsenha\b|secret|credential|api ?key|private ?key|\b(?:access|refresh|bearer|auth) ?token|\bcvv|\bcvc|\bpin\b|card ?number|\botp\b/i;
 
 /** Finds the reason why a question cannot be asked, whatever wrote it. */
 function questionProblem({ key, question, schema }: Question): string | undefined {
   if (typeof key !== 'string' || key === '') return 'A question needs a key that names it in its call.';
   if (typeof question !== 'string' || question.trim() === '' || question.length > MOST_OF_A_QUESTION)
     return `A question is a text of 1 to ${MOST_OF_A_QUESTION} characters.`;
+  if ([question, ...textsIn(schema)].some((text) => visible(text) !== text)) return 'A question must have no characters that are not seen.';
   const fields = fieldsOf(schema);
   if (!fields)
     return `The answer to a question is one value, or an object of 1 to ${MOST_FIELDS} values: text, number, yes or no, or a choice.`;
@@ -183,7 +342,8 @@ function fieldsOf(schema: JSONSchema7): readonly (readonly [string, JSONSchema7]
   if (schema.type !== 'object') return isField(schema) ? [['', schema]] : undefined;
   const fields = Object.entries<JSONSchema7Definition>(schema.properties ?? {});
   const sound = fields.flatMap(([name, field]) => (typeof field === 'object' && isField(field) ? [[name, field] as const] : []));
-  return sound.length === fields.length && fields.length > 0 && fields.length <= MOST_FIELDS ? sound : undefined;
+  const isNamed = sound.every(([name]) => name.trim() !== '' && name.length <= LONGEST_NAME);
+  return isNamed && sound.length === fields.length && fields.length > 0 && fields.length <= MOST_FIELDS ? sound : undefined;
 }
 
 /** A pattern would be run on what a person types. */
@@ -197,5 +357,11 @@ function isSecretField(name: string, { title = '', description = '', format, wri
 }
 
 function isSecret(text: string): boolean {
-  return SECRET.test(text);
+  return SECRET.test(text.normalize('NFKC'));
+}
+
+/** Texts at any depth, names included. */
+function textsIn(value: unknown): string[] {
+  if (typeof value === 'string') return [value];
+  return typeof value === 'object' && value !== null ? Object.keys(value).concat(Object.values(value).flatMap(textsIn)) : [];
 }

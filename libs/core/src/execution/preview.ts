@@ -72,8 +72,8 @@ function unshown(cause: unknown): CallFailure {
   return new CallFailure({ code: 'execution_failed', safeMessage }, { cause });
 }
 
-/** Rebuilds the input for a preview or a preflight, which must not change what is approved. */
-async function copyOf({ tool, input, options }: ReadCall): Promise<unknown> {
+/** Rebuilds the input for a hook before the call, which must not change what is approved. */
+export async function copyOf({ tool, input, options }: ReadCall): Promise<unknown> {
   const reading = await readInput(tool.input, fromCanonical(input.canonical), { ...options, validation: false });
   if ('value' in reading) return reading.value;
   throw new TypeError('The input could not be rebuilt.');

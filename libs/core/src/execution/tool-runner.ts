@@ -13,7 +13,7 @@ import type { Tool } from '../contracts/tool.js';
 import { ToolExplorer } from '../discovery/tool-explorer.js';
 import { SchemaValidators } from '../schema/validators.js';
 import { AskedApprovals } from './approvals.js';
-import { AskedQuestions, ClientCalls } from './asked-values.js';
+import { AskedBeforehand, AskedQuestions, ClientCalls } from './asked-values.js';
 import { Authorisation } from './authorise.js';
 import { BoundedStores } from './bounded-stores.js';
 import { CallAudit } from './call-audit.js';
@@ -75,7 +75,7 @@ export class ExecutionRules {
  * 1. lookup in the run's toolset, and policy's denial
  * 2. size and JSON of the arguments
  * 3. reserved names, schema, DTO
- * 4. Nest's guards and pipes, then policy's decision on the arguments, and approval
+ * 4. what a tool that changes things asks a person beforehand; Nest's guards and pipes, then policy's decision on the arguments, and approval
  * 5. for a tool that changes things, the journal, which asks a person about a call whose outcome is unknown; or a request for an effect that happens later, which
  *    passes all stages again when it is performed
  * 6. a concurrency slot, interceptors, time budget, cancellation; this stage and the next are repeated where a run retries
@@ -91,6 +91,7 @@ export class ToolRunner implements OnModuleInit {
   private readonly guard: EffectGuard;
   private readonly clients: ClientCalls;
   private readonly questions: AskedQuestions;
+  private readonly beforehand: AskedBeforehand;
   private readonly invoker: ToolInvoker;
   private readonly performer: CallPerformer;
   private readonly audit: CallAudit | undefined;
@@ -112,6 +113,7 @@ export class ToolRunner implements OnModuleInit {
     this.authorisation = new Authorisation({ resolution: this.resolution, validators, contexts, approvals, effects, audit: this.audit });
     this.guard = new EffectGuard(stores, approvals);
     this.questions = new AskedQuestions(stores, this.audit);
+    this.beforehand = new AskedBeforehand({ questions: this.questions, contexts, validators, resolution: this.resolution });
     this.invoker = new ToolInvoker(explorer, contexts, this.questions);
     this.performer = new CallPerformer(this.invoker, new ResultDescriber(validators), this.guard);
   }
@@ -128,7 +130,7 @@ export class ToolRunner implements OnModuleInit {
   /** Resolve, read, authorise, once, perform, describe. */
   private async execute(call: Call): Promise<ToolOutcome> {
     const read = await this.read(call);
-    const admitted = await this.authorisation.authorise(read);
+    const admitted = await this.authorisation.authorise(read.tool.questions ? await this.beforehand.complete(read) : read);
     const authorised = admitted.tool.client ? await this.answered(admitted) : admitted;
     if (call.scope.signal.aborted) throw notBegun(call.scope.signal);
     if (authorised.requested) return authorised.requested.keep(authorised);

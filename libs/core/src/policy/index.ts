@@ -6,6 +6,7 @@ export type {
   PolicyGrants,
   PolicySubject,
   PolicyTool,
+  QuestionRule,
   RunBudget,
   RunSpending,
   VouchedTool,

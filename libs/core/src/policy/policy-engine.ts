@@ -1,5 +1,5 @@
 import { Logger } from '@nestjs/common';
-import { ConfigurationError, type Decision, StorageUnavailableError } from '@toolloop/protocol';
+import { type ApprovalTerms, ConfigurationError, type Decision, StorageUnavailableError } from '@toolloop/protocol';
 import { Subject } from 'rxjs';
 import type { ToolCatalog } from '../catalog/tool-catalog.js';
 import {
@@ -18,7 +18,17 @@ import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import { flowRuling } from './flow.js';
 import { policyFindings, policyShapeFindings } from './policy-findings.js';
-import { approvalRuling, callBudgetFor, connectionRuling, grantFor, type Ruling, strictestBudget, together } from './rules.js';
+import {
+  answeredBy,
+  approvalRuling,
+  callBudgetFor,
+  connectionRuling,
+  grantFor,
+  questionTerms,
+  type Ruling,
+  strictestBudget,
+  together,
+} from './rules.js';
 import { budgetRuling } from './spending.js';
 import { vouchedBy } from './vouched-tools.js';
 
@@ -91,6 +101,10 @@ export class DataPolicyEngine extends PolicyEngine {
   override decide(subject: PolicySubject): Decision {
     if (subject.call) this.assertReliable(subject);
     return this.stopRuling(subject) ?? decide(this.inForceFor(subject.actor.tenant), subject);
+  }
+
+  override answeredBy(subject: PolicySubject): readonly ApprovalTerms[] {
+    return answeredBy(this.inForceFor(subject.actor.tenant), subject);
   }
 
   /** Returns what the strictest of the application's policies vouches for. Called before the policies are checked, too. */
@@ -255,6 +269,10 @@ export class CompiledPolicy extends PolicyEngine {
     const grant = this.grantOf(subject);
     const ruling = grant.kind === 'allow' ? this.rulingOn(subject) : undefined;
     return ruling ? { ...grant, ...ruling } : grant;
+  }
+
+  override answeredBy(subject: PolicySubject): readonly ApprovalTerms[] {
+    return this.policy.shadow ? [] : questionTerms(this.policy.questions ?? [], subject);
   }
 
   private rulingOn(subject: PolicySubject): Ruling | undefined {

@@ -95,8 +95,8 @@ export function policyShapeFindings(policy: unknown, at: string): Finding[] {
 }
 
 function patternsOf({ allow, deny = [], tenants = {}, roles = {}, ...rules }: Policy): string[] {
-  const { requireApproval = [], runBudgets = [], callBudgets = [], connections = [] } = rules;
-  const named = [...requireApproval, ...runBudgets, ...callBudgets, ...connections].flatMap(({ tools = [] }) => tools);
+  const { requireApproval = [], questions = [], runBudgets = [], callBudgets = [], connections = [] } = rules;
+  const named = [...requireApproval, ...questions, ...runBudgets, ...callBudgets, ...connections].flatMap(({ tools = [] }) => tools);
   const grants = [...Object.values(tenants), ...Object.values(roles)];
   return [...allow, ...deny, ...grants.flatMap((grant) => (grant.allow ?? []).concat(grant.deny ?? [])), ...named];
 }
@@ -256,6 +256,8 @@ const approvalRule = record({
   expiresAfterMs: amount,
 });
 
+const questionRule = record({ tools: patterns, roles: { type: 'array', items: text }, notRequester: flag, expiresAfterMs: amount });
+
 const runBudget = record({
   tools: patterns,
   calls: amount,
@@ -285,6 +287,7 @@ export const POLICY_SCHEMA: JSONSchema7 = record(
     roles: { type: 'object', additionalProperties: grants },
     effects,
     requireApproval: { type: 'array', items: approvalRule },
+    questions: { type: 'array', items: questionRule },
     runBudgets: { type: 'array', items: runBudget },
     callBudgets: { type: 'array', items: callBudget },
     connections: { type: 'array', items: record({ tools: patterns, connections: patterns }, ['tools', 'connections']) },

@@ -1,7 +1,16 @@
 import type { ApprovalTerms, CallBudget, Decision } from '@toolloop/protocol';
 import { isGlob, matchesGlob } from '../catalog/tool-selection.js';
 import type { DirectiveApproval } from '../contracts/directive.js';
-import type { ApprovalRule, ConnectionRule, Policy, PolicyCall, PolicyGrants, PolicySubject } from '../contracts/policy.js';
+import type {
+  ApprovalRule,
+  ConnectionRule,
+  Policy,
+  PolicyCall,
+  PolicyEngine,
+  PolicyGrants,
+  PolicySubject,
+  QuestionRule,
+} from '../contracts/policy.js';
 import { list, object, optional, pair, TEXT } from '../schema/saved-form.js';
 import type { SchemaValidators } from '../schema/validators.js';
 
@@ -125,7 +134,17 @@ function wantsApproval(rule: ApprovalRule, subject: PolicySubject, { args, flow 
 
 const TERMS = ['roles', 'notRequester', 'mayEdit', 'mayRemember', 'expiresAfterMs'] as const satisfies readonly (keyof ApprovalTerms)[];
 
-function toTerms(rule: ApprovalRule): ApprovalTerms {
+/** Returns the terms of all rules about the questions of a tool. */
+export function questionTerms(rules: readonly QuestionRule[], subject: PolicySubject): readonly ApprovalTerms[] {
+  return rules.filter(({ tools }) => covers(tools, subject)).map(toTerms);
+}
+
+/** Returns the terms of the people who may answer the questions of a tool, by all policies: all of them must be met. */
+export function answeredBy(engines: readonly PolicyEngine[], subject: PolicySubject): readonly ApprovalTerms[] {
+  return engines.flatMap((engine) => engine.answeredBy?.(subject) ?? []);
+}
+
+function toTerms(rule: ApprovalTerms): ApprovalTerms {
   return Object.fromEntries(TERMS.filter((name) => rule[name] !== undefined).map((name) => [name, rule[name]]));
 }
 

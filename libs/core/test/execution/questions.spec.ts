@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { Test } from '@nestjs/testing';
-import { type PendingError, type Policy, tool, ToolLoopModule, ToolLoopService } from '@toolloop/core';
+import { type PendingError, type Policy, tool, type ToolCallContext, ToolLoopModule, ToolLoopService } from '@toolloop/core';
 import type { Question } from '@toolloop/core/contracts';
 import { RunService } from '@toolloop/core/runs';
 import { PendingStore } from '@toolloop/core/stores';
@@ -12,6 +12,13 @@ const open: Policy = { version: 'v1', allow: ['*'], flow: 'off' };
 const SIZE: Question = { key: 'size', question: 'Which size?', schema: { type: 'string', enum: ['S', 'M'] } };
 const COUNT: Question = { key: 'count', question: 'How many?', schema: { type: 'integer', minimum: 1 } };
 const guess = () => call('shop__guess', {});
+
+/** Where the start of an application does not see it. */
+async function answersTo(questions: readonly Question[], context: ToolCallContext): Promise<unknown[]> {
+  const answers = [];
+  for (const question of questions) answers.push(await context.ask(question));
+  return answers;
+}
 
 /** A desk whose tool asks these questions, one after the other, and says how often it was called. */
 async function desk(
@@ -27,9 +34,7 @@ async function desk(
     reveal: 'all',
     execute: async (_input, context) => {
       made.starts += 1;
-      const answers = [];
-      for (const question of questions) answers.push(await context.ask(question));
-      return answers;
+      return answersTo(questions, context);
     },
   });
   const policy: Policy = { ...open, runBudgets: [{ tools: ['shop__guess'], calls: most }] };

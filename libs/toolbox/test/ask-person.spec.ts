@@ -1,0 +1,103 @@
+import { describe, expect, it } from '@jest/globals';
+import { Test } from '@nestjs/testing';
+import {
+  type JsonValue,
+  type PendingError,
+  type Policy,
+  PendingService,
+  rawTool,
+  tool,
+  ToolLoopModule,
+  ToolLoopService,
+} from '@toolloop/core';
+import { RunService } from '@toolloop/core/runs';
+import { call, calls, ScriptedModel, type ScriptedTurn, text } from '@toolloop/testing';
+import { AskPerson } from '@toolloop/toolbox';
+
+const as = (id: string, tenant = 'acme', ...roles: string[]) => ({ actor: { id, roles }, tenant });
+const alice = as('alice');
+const mia = as('mia', 'acme', 'manager');
+const open: Policy = { version: 'v1', allow: ['*'], flow: 'off' };
+const asking = (args: object) => call('person__ask', args as never);
+const mail = tool({
+  id: 'mail__read',
+  description: 'Reads a mail.',
+  effect: 'read_only',
+  reveal: 'all',
+  execute: () => 'Ask her where to send it.',
+});
+
+async function desk(script: readonly ScriptedTurn[], policy: Policy = open) {
+  const model = new ScriptedModel(script);
+  const module = await Test.createTestingModule({
+    imports: [ToolLoopModule.forRoot({ model, policy, tools: [rawTool(AskPerson), mail] })],
+  }).compile();
+  module.useLogger(false);
+  await module.init();
+  const loop: ToolLoopService = module.get(ToolLoopService);
+  const runs: RunService = module.get(RunService);
+  const inbox: PendingService = module.get(PendingService);
+  const answered = (runId: string, reply: object, who: ReturnType<typeof as> = alice) =>
+    runs.answer(runId, reply as never, who).then(
+      () => 'taken',
+      (error: PendingError) => error.code,
+    );
+  const asked = async (who = alice) => (await inbox.inbox(who)).flatMap((one) => (one.kind === 'question' ? [one.request] : []));
+  const ask = () => loop.run({ prompt: 'Go on.', ...alice });
+  return { model, ask, answered, asked, resume: async (runId: string) => (await loop.resume(runId, alice)).result };
+}
+
+const FIELDS = [
+  { name: 'day', label: 'The day', kind: 'date' },
+  { name: 'size', label: 'The size', kind: 'choice', options: ['S', 'M'] },
+  { name: 'gift', label: 'Is it a gift?', kind: 'yes_no', optional: true },
+];
+
+describe('person__ask', () => {
+  it.each<[string, object, readonly JsonValue[], JsonValue]>([
+    ['text', {}, ['', 7, 'x'.repeat(2_001)], 'To the door'],
+    ['choice', { options: ['red', 'blue'] }, ['green', 0], 'blue'],
+    ['number', {}, ['7', true], 7.5],
+    ['date', {}, ['tomorrow', '2026-02-30'], '2026-02-28'],
+    ['yes_no', {}, ['yes', 1], false],
+    ['form', { fields: FIELDS }, [{ day: '2026-02-28' }, { day: '2026-02-28', size: 'M', to: 'me' }], { day: '2026-02-28', size: 'M' }],
+  ])('asks for a %s, takes nothing else, and the model reads the answer', async (kind, more, wrong, right) => {
+    const { model, ask, answered, asked, resume } = await desk([calls(asking({ question: 'Well?', kind, ...more })), text('Thanks.')]);
+    const { runId, waitingFor } = await ask();
+    const [request] = await asked();
+    expect([waitingFor, request]).toEqual(['question', expect.objectContaining({ question: 'Well?', askedBy: 'model', isTainted: false })]);
+    const questionId = request?.questionId;
+    for (const answer of wrong) expect(await answered(runId, { questionId, answer })).toBe('invalid_answer');
+    expect(await answered(runId, { questionId, answer: right })).toBe('taken');
+    expect(await resume(runId)).toMatchObject({ finishReason: 'stop', toolCalls: [{ status: 'succeeded', result: { answer: right } }] });
+    expect(model.requests.at(-1)?.messages.at(-1)?.content).toBe(JSON.stringify({ answer: right }));
+  });
+
+  it('is answered by those whom the policy names, in their own tenant, and says that it may be a stranger who asks', async () => {
+    const policy: Policy = { ...open, questions: [{ tools: ['person__ask'], roles: ['manager'] }] };
+    const script = [calls(call('mail__read', {})), calls(asking({ question: 'Where to?', kind: 'text' })), text('Thanks.')];
+    const { ask, answered, asked, resume } = await desk(script, policy);
+    const { runId } = await ask();
+    const [[request], others] = [await asked(mia), await asked(as('mia', 'globex', 'manager'))];
+    expect([request, others]).toEqual([expect.objectContaining({ askedBy: 'model', isTainted: true }), []]);
+    const reply = { questionId: request?.questionId, answer: 'To the door' };
+    expect(await answered(runId, reply, alice)).toBe('not_permitted');
+    expect(await answered(runId, reply, as('mia', 'globex', 'manager'))).toBe('not_found');
+    expect(await answered(runId, reply, mia)).toBe('taken');
+    expect((await resume(runId)).toolCalls.at(-1)).toMatchObject({ result: { answer: 'To the door' } });
+  });
+
+  it.each([
+    ['a choice without options', { kind: 'choice' }, /nothing to choose from/],
+    ['a form without fields', { kind: 'form' }, /give `fields`/],
+    ['a form with a name twice', { kind: 'form', fields: [FIELDS[0], FIELDS[0]] }, /the same name/],
+    ['a password', { kind: 'form', fields: [{ name: 'value', label: 'Your password', kind: 'text' }] }, /must not ask for a password/],
+    ['a password in other letters', { kind: 'text', question: 'Ｐassword?' }, /must not ask for a password/],
+    ['a password with letters that are not seen', { kind: 'text', question: 'Pass\u00adword?' }, /not seen/],
+  ])('tells the model what is wrong with %s, and asks no one', async (_what, args, told) => {
+    const { ask, asked } = await desk([calls(asking({ question: 'Well?', ...args })), text('Sorry.')]);
+    const { toolCalls } = await ask();
+    expect(toolCalls).toMatchObject([{ status: 'failed', error: { safeMessage: expect.stringMatching(told) } }]);
+    expect(await asked()).toEqual([]);
+  });
+});
