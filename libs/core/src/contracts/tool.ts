@@ -134,6 +134,11 @@ export type IdempotencyScope = 'actor' | 'tenant';
 export interface ToolSettings {
   /** Lists the tool only where it makes sense: returns whether it does in this run. @default always */
   readonly when?: (context: RunContext) => boolean;
+  /**
+   * Keeps the tool from models: it is in no list that a run offers, and is called by its id alone, with `loop.call`, in a session or by a client of MCP. Policy decides on it as on
+   * any other tool. Not for tools of entities, which come with a result. @default false
+   */
+  readonly unlisted?: boolean;
   /** Milliseconds that one attempt of a call may take. @default the `toolCallMs` limit */
   readonly timeoutMs?: number;
   /**
@@ -217,6 +222,7 @@ const PRESENTATION = defineOptions<ToolPresentation>(
 export const TOOL_SETTINGS = defineOptions<ToolSettings>(
   {
     when: FUNCTION,
+    unlisted: BOOLEAN,
     timeoutMs: { ...ABOVE_ZERO, wanted: 'milliseconds, more than 0' },
     idempotencyKey: { ...FUNCTION, wanted: 'a function: (input, context) => text' },
     questions: { ...FUNCTION, wanted: 'a function: (input, context) => questions' },

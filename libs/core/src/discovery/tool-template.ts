@@ -139,6 +139,7 @@ export class ToolTemplateCompiler {
     const findings = [
       ...directiveFindings(at, options.directive, { ...options, ...input, preview: hooks.preview, isOfEntity: isEntityTool(parts) }),
       ...decisiveFindings(at, options.labels, input.input.schema),
+      ...(options.unlisted === true && isEntityTool(parts) ? [{ at, ...COMES_WITH_RESULT }] : []),
       ...input.findings,
       ...output.findings,
       ...unfit,
@@ -316,6 +317,10 @@ export function boundTool(template: ToolTemplate, target: ToolTarget): Tool {
 const WITHOUT_DECORATOR = {
   problem: 'Its parameters are decorated, but the method is not.',
   remedy: 'Add @LlmTool({ description, effect, output }) to the method.',
+};
+const COMES_WITH_RESULT = {
+  problem: 'It is unlisted and a tool of an entity, and such tools come with the result that has the entity.',
+  remedy: 'Leave `unlisted` out, or write it as a method of a provider.',
 };
 const SAID_TWICE = {
   problem: 'The tool says twice which data may leave it.',

@@ -34,6 +34,8 @@ export interface ListingRules extends Pick<InjectionRules, 'strictListing'> {
   /** The strategies in the order in which they are evaluated. */
   readonly strategies: readonly ToolInjectionStrategy[];
   readonly surface: EntitySurface;
+  /** True where the application makes the calls and no model does, which unlisted tools are kept from. */
+  readonly isWithoutModel?: boolean;
 }
 
 /** One reason for which a run is offered a tool, or not, and may call it, or not. */
@@ -89,7 +91,7 @@ export class ToolListing {
     const exclude = this.excludedBy(levels);
     this.surfaces ??= new EntitySurfaces(this.catalog.entities);
     const entities = new EntityOffer(isOff ? 'named' : surface, this.surfaces, { ...scope, exclude, strictListing });
-    const reserve = this.reserve.divide(this.permitted(levels, scope), strategies);
+    const reserve = this.reserve.divide(this.permitted(rules, scope), strategies);
     const injection = { exclude, entities, strategies: isOff ? [] : strategies, reserve };
     return { injection, toolset: this.begun(injection, scope, before) };
   }
@@ -108,6 +110,11 @@ export class ToolListing {
         holds: decision.kind !== 'deny',
         reason: decision.reason,
         decision: decision.kind === 'deny' ? decision : firstCallOf(tool, scope),
+      },
+      tool.unlisted === true && {
+        by: 'selection',
+        holds: false,
+        reason: 'It is `unlisted`: no model is offered it, and it is called by its id.',
       },
       tool.when !== undefined && { by: 'when', ...toldBy(tool.when(scope.run), 'The `when` of the tool') },
       tool.subRun !== undefined && {
@@ -150,9 +157,10 @@ export class ToolListing {
   }
 
   /** Returns the tools that every level selects, policies permit and whose `when` holds. */
-  private permitted(levels: readonly ToolNarrowing[], scope: ListingScope): readonly Tool[] {
+  private permitted({ levels, isWithoutModel = false }: ListingRules, scope: ListingScope): readonly Tool[] {
     const selected = this.catalog.build(...levels).filter(({ subRun }) => !subRun || scope.limits.subRunDepth > 0);
-    return selected.filter((tool) => isPermitted(tool, scope) && (tool.when?.(scope.run) ?? true));
+    const offered = isWithoutModel ? selected : selected.filter(({ unlisted }) => unlisted !== true);
+    return offered.filter((tool) => isPermitted(tool, scope) && (tool.when?.(scope.run) ?? true));
   }
 
   /** Returns the exclusions. The class of an entity is replaced by the declared ids of its tools, since instances' tools know these only. */

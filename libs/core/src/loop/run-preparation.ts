@@ -93,7 +93,7 @@ export class RunPreparation {
     const assumed = resumed?.saved.roles ?? startingRoles(this.strategiesOf(levels));
     const execution = { ...this.scopeOf(levels, { ...request, assumed }, run), ...this.settings.executionFor(request.execution, model) };
     const conversation = this.conversationOf(request, resumed);
-    const rules = this.listingRulesOf(levels, request.surface);
+    const rules = { ...this.listingRulesOf(levels, request.surface), isWithoutModel: isCall(known) };
     const { toolset, injection } = this.listing.list(rules, execution, resumed && beforeWait(resumed));
     return {
       model,

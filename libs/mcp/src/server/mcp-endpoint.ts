@@ -1,5 +1,5 @@
 import { type BeforeApplicationShutdown, Inject, Injectable, Logger, type OnModuleInit } from '@nestjs/common';
-import { ModuleRef } from '@nestjs/core';
+import { DiscoveryService, ModuleRef } from '@nestjs/core';
 import {
   type AuthInfo,
   bearerAuthChallengeResponse,
@@ -21,7 +21,8 @@ import { ActorIdentity } from '@toolloop/core/internal';
 import { InvalidRequestError, isObject } from '@toolloop/protocol';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type ApprovalAsked, approvalPage } from './approval-page.js';
-import { ServedSessions } from './served-sessions.js';
+import { Offers } from './offers.js';
+import { type ResourceReaders, ServedSessions } from './served-sessions.js';
 import { loopTokenOf, MCP_SERVER, type McpPrincipal, type McpServerOptions, namesOf } from './server-options.js';
 import { type McpCaller, WaitingCalls } from './waiting-calls.js';
 
@@ -44,24 +45,38 @@ export class McpEndpoint implements OnModuleInit, BeforeApplicationShutdown {
   private readonly sessions: ServedSessions;
   private readonly modern: McpHttpHandler;
   private readonly names: ReturnType<typeof namesOf>;
+  private readonly offers: Offers;
 
   constructor(
     @Inject(MCP_SERVER_OPTIONS) private readonly options: McpServerOptions,
     private readonly modules: ModuleRef,
     identity: ActorIdentity,
     private readonly pending: PendingService,
+    discovery: DiscoveryService,
   ) {
     MCP_SERVER.assert(options, 'McpServerModule');
     this.names = namesOf(options);
     const loopOf = (): ToolLoopService => this.loop;
-    this.sessions = new ServedSessions(loopOf, identity, options, new WaitingCalls(loopOf, pending, options));
+    this.offers = new Offers(discovery);
+    this.sessions = new ServedSessions(loopOf, identity, options, new WaitingCalls(loopOf, pending, options), this.offers);
     const { bus, server } = this.sessions;
     this.modern = createMcpHandler(server, { legacy: 'reject', bus, onerror: REPORT });
   }
 
-  /** Fails where the loop that is to be served does not exist. */
+  /** Fails where the loop that is to be served does not exist, and for prompts and resources that are declared wrongly. */
   onModuleInit(): void {
     void this.loop;
+    this.offers.explore();
+  }
+
+  /**
+   * Tells the clients that watch a resource that it has changed: those of one tenant, or of one actor, whom policy allows it. It reaches the clients of this process.
+   *
+   * @example
+   * await endpoint.resourceChanged('orders://7', { tenant: order.tenant });
+   */
+  async resourceChanged(uri: string, readers: ResourceReaders): Promise<void> {
+    await this.sessions.resourceChanged(uri, readers);
   }
 
   /** The document by which clients find out where to get a token (RFC 9728); undefined where no `resource` is set. */

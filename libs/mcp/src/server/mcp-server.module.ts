@@ -1,4 +1,5 @@
 import { All, ConfigurableModuleBuilder, Controller, Get, Header, Module, NotFoundException, Req, Res, type Type } from '@nestjs/common';
+import { DiscoveryModule } from '@nestjs/core';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { MCP_SERVER_OPTIONS, McpEndpoint } from './mcp-endpoint.js';
 import type { McpServerOptions } from './server-options.js';
@@ -23,7 +24,7 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<McpServerOptio
  * @example
  * McpServerModule.forRoot({ path: 'mcp', verifier: { verify: (token) => users.principalOf(token) } })
  */
-@Module({ providers: [McpEndpoint], exports: [McpEndpoint] })
+@Module({ imports: [DiscoveryModule], providers: [McpEndpoint], exports: [McpEndpoint] })
 export class McpServerModule extends ConfigurableModuleClass {}
 
 /** A request of Express or Fastify. */

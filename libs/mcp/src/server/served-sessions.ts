@@ -15,6 +15,7 @@ import {
 import type { ToolLoopService } from '@toolloop/core';
 import type { ToolSession } from '@toolloop/core/contracts';
 import type { ActorIdentity } from '@toolloop/core/internal';
+import type { Offers } from './offers.js';
 import type { McpPrincipal, McpServerOptions } from './server-options.js';
 import { toolServer } from './tool-server.js';
 import type { McpCaller, WaitingCalls } from './waiting-calls.js';
@@ -30,6 +31,16 @@ interface ClientSession {
   readonly caller: McpCaller;
   readonly session: ToolSession;
   readonly transport: ClientTransport;
+  /** The resources of whose changes the client asked to be told. */
+  readonly watched: ReadonlySet<string>;
+  readonly tell: (uri: string) => void;
+}
+
+/** Those who are told of a change of a resource. */
+export interface ResourceReaders {
+  readonly tenant: string;
+  /** The one actor who is told. @default all of the tenant */
+  readonly actor?: unknown;
 }
 
 /** All that a principal does is kept in one account, whatever session or scope it is done in: a client that chooses another scope gets rid of nothing. */
@@ -46,6 +57,7 @@ export class ServedSessions {
     private readonly identity: ActorIdentity,
     private readonly options: McpServerOptions,
     private readonly waiting: WaitingCalls,
+    private readonly offers: Offers,
   ) {}
 
   /** Names the caller of a request; undefined for an actor without an id, whose requests nothing connects. */
@@ -59,9 +71,9 @@ export class ServedSessions {
 
   /** Makes the server of one request in the era of 2026, whose caller is that of the moment. */
   readonly server = (): ReturnType<typeof toolServer> => {
-    const { options, waiting, bus } = this;
+    const { options, waiting, bus, offers } = this;
     const { caller } = bus;
-    return toolServer({ options, waiting, caller, sessionOf: () => this.ofCaller(caller) });
+    return toolServer({ options, waiting, caller, offers, watched: new Set(), sessionOf: () => this.ofCaller(caller) });
   };
 
   /** Returns the session that the requests of a caller share, and opens it where there is none. */
@@ -88,9 +100,11 @@ export class ServedSessions {
       this.ofClients.delete(sessionId);
       void session.close();
     });
-    const { options, waiting } = this;
-    const server = toolServer({ options, waiting, caller, sessionOf: () => Promise.resolve(session) });
-    this.ofClients.set(sessionId, { caller, session, transport });
+    const { options, waiting, offers } = this;
+    const watched = new Set<string>();
+    const server = toolServer({ options, waiting, caller, offers, watched, sessionOf: () => Promise.resolve(session) });
+    const tell = (uri: string): void => void server.sendResourceUpdated({ uri }).catch(IS_GONE);
+    this.ofClients.set(sessionId, { caller, session, transport, watched, tell });
     session.changes$.subscribe({
       next: () => void server.sendToolListChanged().catch(IS_GONE),
       complete: () => transport.end(),
@@ -106,6 +120,27 @@ export class ServedSessions {
     if (isDeepStrictEqual(found.caller.principal.actor, principal.actor)) return found.transport;
     void found.transport.close();
     return undefined;
+  }
+
+  /** Tells those clients of a change of a resource who watch it and whom policy allows it. */
+  async resourceChanged(uri: string, { tenant, actor }: ResourceReaders): Promise<void> {
+    const { declaredId } = this.offers.resourceAt(uri)?.offer ?? {};
+    if (declaredId === undefined) return;
+    const actorId = actor === undefined ? undefined : this.identity.idOf(actor);
+    const isMeant = ({ principal }: McpCaller): boolean =>
+      principal.tenant === tenant && (actor === undefined || (actorId !== undefined && this.identity.idOf(principal.actor) === actorId));
+    const mayRead = async (session: ToolSession): Promise<boolean> => {
+      await session.list();
+      return session.describe(declaredId) !== undefined;
+    };
+    const ofClients = [...this.ofClients.values()].filter(({ caller, watched }) => watched.has(uri) && isMeant(caller));
+    const told = ofClients.map(async ({ session, tell }) => (await mayRead(session)) && tell(uri));
+    const streams = this.bus.callers.filter(isMeant).map(async (caller) => {
+      // The token of the stream may describe its actor as it was.
+      if (await mayRead(await (this.shared.get(caller.key)?.session ?? this.ofCaller(caller))))
+        this.bus.tell(caller.key, { kind: 'resource_updated', uri });
+    });
+    await Promise.all([...told, ...streams]);
   }
 
   /** Ends every session, and with them the streams of their clients. */
@@ -199,7 +234,7 @@ export class ClientTransport extends WebStandardStreamableHTTPServerTransport {
 /** Tells a change to the streams of the caller whom it is about. The SDK's own bus would tell the streams of all callers. */
 export class CallerBus implements ServerEventBus {
   private readonly current = new AsyncLocalStorage<McpCaller>();
-  private readonly listeners = new Map<(event: ServerEvent) => void, string | undefined>();
+  private readonly listeners = new Map<(event: ServerEvent) => void, McpCaller>();
 
   /** The caller of the request that is being handled. */
   get caller(): McpCaller {
@@ -208,18 +243,23 @@ export class CallerBus implements ServerEventBus {
     return caller;
   }
 
+  /** The callers with open streams, each once. */
+  get callers(): readonly McpCaller[] {
+    return [...new Map([...this.listeners.values()].map((caller) => [caller.key, caller])).values()];
+  }
+
   /** Handles a request, whose streams are the caller's from then on. */
   run<Answer>(caller: McpCaller, work: () => Answer): Answer {
     return this.current.run(caller, work);
   }
 
   subscribe(listener: (event: ServerEvent) => void): () => void {
-    this.listeners.set(listener, this.caller.key);
+    this.listeners.set(listener, this.caller);
     return () => void this.listeners.delete(listener);
   }
 
   tell(key: string, event: ServerEvent): void {
-    for (const [listener, of] of this.listeners) if (of === key) listener(event);
+    for (const [listener, caller] of this.listeners) if (caller.key === key) listener(event);
   }
 
   /** Tells no caller, since what changes does so for one. The SDK calls it through `handler.notify`, which nothing uses here. */

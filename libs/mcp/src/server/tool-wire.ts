@@ -61,7 +61,8 @@ function textBlock(text: string): ContentBlock {
 
 const DATA_URL = /^data:([^;,]+);base64,(.*)$/s;
 
-function toBlock(part: ContentPart): ContentBlock {
+/** Returns a part of a result as clients read it. */
+export function toBlock(part: ContentPart): ContentBlock {
   if (part.type === 'text') return textBlock(part.text);
   const [, type, data] = DATA_URL.exec(part.url) ?? [];
   const mimeType = part.mediaType ?? type ?? 'application/octet-stream';

@@ -1,5 +1,5 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import type { INestApplication } from '@nestjs/common';
+import type { INestApplication, Type } from '@nestjs/common';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
 import { type ToolLoopExtras, ToolLoopModule, type ToolLoopOptions } from '@toolloop/core';
@@ -29,6 +29,8 @@ export interface Served {
 export interface NotesOptions {
   readonly server?: Partial<McpServerOptions> & { readonly path?: string };
   readonly loop?: Partial<ToolLoopOptions> & ToolLoopExtras;
+  /** Classes beside the tools of notes. */
+  readonly providers?: Type[];
   readonly platform?: 'express' | 'fastify';
   /** `false` for an application that leaves the bodies to the server. */
   readonly bodyParser?: boolean;
@@ -38,7 +40,7 @@ const open = new Set<Served>();
 const clients = new Set<Client>();
 
 /** An application with tools of notes, served over MCP on a free port. */
-export async function serve({ server, loop, platform = 'express', bodyParser = true }: NotesOptions = {}): Promise<Served> {
+export async function serve({ server, loop, providers = [], platform = 'express', bodyParser = true }: NotesOptions = {}): Promise<Served> {
   const { policy = POLICY, ...more } = loop ?? {};
   const module = await Test.createTestingModule({
     imports: [
@@ -47,6 +49,7 @@ export async function serve({ server, loop, platform = 'express', bodyParser = t
       NotesModule,
       McpServerModule.forRoot({ verifier: { verify: (token) => PEOPLE[token] }, ...server }),
     ],
+    providers,
   }).compile();
   const settings = { logger: false, forceCloseConnections: true, bodyParser } as const;
   const app =

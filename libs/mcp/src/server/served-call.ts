@@ -1,0 +1,103 @@
+/* oxlint-disable typescript/no-deprecated -- McpServer, which is meant instead of Server, compiles the schemas of all tools for each request */
+import { Logger } from '@nestjs/common';
+import { ProtocolError, ProtocolErrorCode, type Server, type ServerContext } from '@modelcontextprotocol/server';
+import type { CallResult, ToolSession } from '@toolloop/core/contracts';
+import { toJsonObject } from '@toolloop/core/internal';
+import { InvalidRequestError, isObject, type JsonObject, type JsonValue, RunError } from '@toolloop/protocol';
+import type { Offers } from './offers.js';
+import type { McpServerOptions } from './server-options.js';
+import { type Answer, type MadeCall, type McpCaller, type WaitingCalls } from './waiting-calls.js';
+
+const logger = new Logger('McpServer');
+
+/** A server's surroundings: whom it answers, and with what. */
+export interface Serving {
+  readonly options: Pick<McpServerOptions, 'name' | 'version' | 'instructions'>;
+  readonly caller: McpCaller;
+  /** Opens the session with the first request that needs it. */
+  readonly sessionOf: () => Promise<ToolSession>;
+  readonly waiting: WaitingCalls;
+  /** The prompts and resources that clients read beside tools. */
+  readonly offers: Offers;
+  /** The addresses of the resources of whose changes the client is told; in the era of 2026 those are part of its stream. */
+  readonly watched: Set<string>;
+}
+
+/** A call in the words of a request. */
+interface RequestedCall {
+  /** The id of the tool, which of a prompt or a resource is that of its method. */
+  readonly id: string;
+  readonly args: Readonly<Record<string, unknown>> | undefined;
+  readonly context: ServerContext;
+}
+
+/** Makes a call of the session of a server, for a request; one that waits is asked about, or taken up. */
+export async function callOf(
+  server: Server,
+  { caller, sessionOf, waiting }: Serving,
+  { id, args, context }: RequestedCall,
+): Promise<Answer> {
+  const session = await answered(sessionOf);
+  const { mcpReq } = context;
+  const onProgress = progressTo(mcpReq);
+  const given = toJsonObject(args ?? {});
+  const { form, url } = server.getClientCapabilities()?.elicitation ?? {};
+  const isAsking = server.getClientCapabilities()?.elicitation !== undefined;
+  const asked = {
+    caller,
+    context,
+    args: given,
+    name: id,
+    sessionId: session.sessionId,
+    asks: { form: form !== undefined || (isAsking && url === undefined), url: url !== undefined },
+  };
+  const make = (): Promise<CallResult> => session.call(id, given, { signal: mcpReq.signal, ...(onProgress && { onProgress }) });
+  return answered(() => waiting.make(asked, make));
+}
+
+interface ProgressRequest {
+  readonly _meta?: { readonly progressToken?: string | number };
+  readonly notify: (notification: { method: string; params: Record<string, unknown> }) => Promise<void>;
+}
+
+/** Tells a client of progress that it has asked to be told of. A number is the progress itself; of anything else the words are told, and counted. */
+function progressTo({ _meta, notify }: ProgressRequest): ((value: JsonValue) => void) | undefined {
+  const progressToken = _meta?.progressToken;
+  if (progressToken === undefined) return undefined;
+  let told = 0;
+  return (value) => {
+    told += 1;
+    // A client that is gone needs no progress; its call is aborted elsewhere.
+    void notify({ method: 'notifications/progress', params: { progressToken, ...progressIn(value, told) } }).catch(() => undefined);
+  };
+}
+
+function progressIn(value: JsonValue, told: number): JsonObject {
+  if (typeof value === 'number') return { progress: value };
+  if (typeof value === 'string') return { progress: told, message: value };
+  if (!isObject(value)) return { progress: told };
+  const { progress, total, message } = value;
+  if (typeof progress !== 'number') return { progress: told, message: JSON.stringify(value) };
+  return { progress, ...(typeof total === 'number' && { total }), ...(typeof message === 'string' && { message }) };
+}
+
+/** Tells whether a call named what the session does not have: policy may hide it, or there is none. */
+export function isUnknown({ record }: MadeCall): boolean {
+  const code = record.error?.code;
+  return code === 'unknown_tool' || code === 'policy_denied' || code === 'tool_gone';
+}
+
+/** Says the errors of a session in the words of the protocol, and nothing of any other. */
+export async function answered<Given>(work: () => Promise<Given>): Promise<Given> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof ProtocolError) throw error;
+    if (error instanceof InvalidRequestError)
+      throw new ProtocolError(ProtocolErrorCode.InvalidRequest, error.message, { code: error.code });
+    if (error instanceof RunError)
+      throw new ProtocolError(ProtocolErrorCode.InternalError, error.message, { code: error.result.finishReason });
+    logger.error('A request could not be answered.', error);
+    throw new ProtocolError(ProtocolErrorCode.InternalError, 'The server could not answer. Its log says why.');
+  }
+}
