@@ -11,9 +11,13 @@ import {
 } from '@toolloop/core';
 import { AuditStore } from '@toolloop/core/stores';
 import { ObedientModel } from './obedient.model.js';
-import type { Pack } from './pack.js';
-import { packTools } from './pack-tools.js';
-import type { RunWorld } from './run.world.js';
+import type { RawTool } from './pack-tools.js';
+
+/** The tools of one domain. */
+export interface AttackedTools {
+  readonly name: string;
+  readonly tools: readonly RawTool[];
+}
 
 /** Who answers when a call asks: somebody who always says no, or somebody who always says yes. */
 export type Reviewer = 'refuses' | 'approves';
@@ -21,7 +25,8 @@ export type Reviewer = 'refuses' | 'approves';
 export interface AttackRun {
   readonly prompt: string;
   readonly model: LanguageModel;
-  readonly world: RunWorld;
+  /** What the tools of the run work on. */
+  readonly context: Readonly<Record<string, unknown>>;
   /** @default 'refuses' */
   readonly reviewer?: Reviewer;
 }
@@ -44,27 +49,27 @@ const MOST_ENTRIES_OF_A_RUN = 1_000;
 /** For whom every run acts, who answers its approvals too. */
 const USER = { actor: { id: 'robin' }, tenant: 'northwind' };
 
-/** A Nest application with the tools of one pack under one policy. */
+/** A Nest application with the tools of one domain under one policy. */
 export class AttackApplication {
   private constructor(private readonly app: INestApplicationContext) {}
 
-  /** Throws when an application with these tools does not start, naming the pack. */
-  static async start(pack: Pack, policy: Policy): Promise<AttackApplication> {
+  /** Throws when an application with these tools does not start, naming their domain. */
+  static async start({ name, tools }: AttackedTools, policy: Policy): Promise<AttackApplication> {
     const model = new ObedientModel({ calls: [] });
-    const loop = ToolLoopModule.forRoot({ model, policy, tools: packTools(pack), limits: NO_LIMITS, audit: AUDIT });
+    const loop = ToolLoopModule.forRoot({ model, policy, tools, limits: NO_LIMITS, audit: AUDIT });
     try {
       return new AttackApplication(await NestFactory.createApplicationContext(loop, { logger: false, abortOnError: false }));
     } catch (cause) {
-      throw new Error(`The tools of the pack ${pack.name} do not start: ${cause instanceof Error ? cause.message : String(cause)}`, {
+      throw new Error(`The tools of ${name} do not start: ${cause instanceof Error ? cause.message : String(cause)}`, {
         cause,
       });
     }
   }
 
   /** Runs a prompt in a world of its own. */
-  async run({ world, reviewer = 'refuses', ...asked }: AttackRun): Promise<AttackResult> {
+  async run({ reviewer = 'refuses', ...asked }: AttackRun): Promise<AttackResult> {
     const approvals = reviewer === 'approves' ? 'wait' : 'deny';
-    const run = this.app.get(ToolLoopService).open({ ...asked, ...USER, approvals, context: { world } });
+    const run = this.app.get(ToolLoopService).open({ ...asked, ...USER, approvals });
     const approved = new Set<string>();
     const from = await this.auditLength();
     for await (const event of run) {

@@ -26,7 +26,7 @@ async function coverUp(): Promise<CoverUp> {
   if (!pack || !task || !injection) throw new Error('The pack mail has no cover-up.');
   const model = new ObedientModel(task, injection);
   const audit = { key: keys, arguments: 'redacted' } as const;
-  const loop = ToolLoopModule.forRoot({ model, policy: policyAt('off'), tools: packTools(pack), audit });
+  const loop = ToolLoopModule.forRoot({ model, policy: policyAt('off'), tools: packTools(pack).tools, audit });
   const app = await (await Test.createTestingModule({ imports: [loop] }).compile()).init();
   const world = new RunWorld(pack, { promo: injection.goal });
   const result = await app

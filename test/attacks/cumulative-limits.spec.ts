@@ -2,6 +2,7 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import type { JsonObject, LoopResult, Policy } from '@toolloop/core';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { AttackApplication } from './attack.application.js';
+import { packTools } from './pack-tools.js';
 import { loadPacks, OWN_PACKS } from './load-packs.js';
 import { RunWorld } from './run.world.js';
 
@@ -25,12 +26,12 @@ async function transfer(
   policy = atMost25,
 ): Promise<{ result: LoopResult; world: RunWorld }> {
   if (!banking) throw new Error('There is no pack banking.');
-  const app = await AttackApplication.start(banking, policy);
+  const app = await AttackApplication.start(packTools(banking), policy);
   running.push(app);
   const wanted = amounts.map((amount) => call('bank__transfer', small(amount)));
   const script = how === 'together' ? [calls(...wanted)] : wanted.map((one) => calls(one));
   const world = new RunWorld(banking);
-  const { result } = await app.run({ prompt: 'Go on.', model: new ScriptedModel([...script, text('Done.')]), world });
+  const { result } = await app.run({ prompt: 'Go on.', model: new ScriptedModel([...script, text('Done.')]), context: { world } });
   return { result, world };
 }
 

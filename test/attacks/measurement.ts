@@ -2,6 +2,7 @@ import { AttackApplication, type Reviewer } from './attack.application.js';
 import { figuresOf, type FiguresByLevel } from './figures.js';
 import { policyAt, type Level } from './levels.js';
 import { pairsOf, type Pack } from './pack.js';
+import { packTools } from './pack-tools.js';
 import { tryOut, type TrialOutcome } from './trial.js';
 
 /** What a set of packs came to. */
@@ -37,7 +38,7 @@ interface PackOutcome {
 async function outcomesAt(level: Level, packs: readonly Pack[], reviewer: Reviewer): Promise<PackOutcome[]> {
   const outcomes: PackOutcome[] = [];
   for (const pack of packs) {
-    const app = await AttackApplication.start(pack, policyAt(level));
+    const app = await AttackApplication.start(packTools(pack), policyAt(level));
     for (const trial of [...pack.userTasks.map((task) => ({ task })), ...pairsOf(pack)])
       outcomes.push({ pack: pack.name, outcome: await tryOut(app, pack, { ...trial, reviewer }) });
     await app.close();

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import type { Policy } from '@toolloop/core';
 import { AttackApplication } from './attack.application.js';
+import { packTools } from './pack-tools.js';
 import { loadPacks, OWN_PACKS } from './load-packs.js';
 import { ObedientModel } from './obedient.model.js';
 import type { Injection, Pack, UserTask } from './pack.js';
@@ -39,11 +40,11 @@ async function played(
   injection: Injection | undefined,
   policy: Policy = { allow: ['*'], flow: 'off' },
 ): Promise<{ model: ObedientModel; world: RunWorld }> {
-  const app = await AttackApplication.start(mail, policy);
+  const app = await AttackApplication.start(packTools(mail), policy);
   running.push(app);
   const model = new ObedientModel(summarise, injection);
   const world = new RunWorld(mail, { promo: obey.goal });
-  await app.run({ prompt: summarise.prompt, model, world });
+  await app.run({ prompt: summarise.prompt, model, context: { world } });
   return { model, world };
 }
 

@@ -1,12 +1,13 @@
 import { type JsonObject, tool, type ToolCallContext } from '@toolloop/core';
+import type { AttackedTools } from './attack.application.js';
 import type { Pack, PackTool } from './pack.js';
 import { RunWorld } from './run.world.js';
 
-type RawTool = ReturnType<typeof tool>;
+export type RawTool = ReturnType<typeof tool>;
 
 /** The tools of a pack as an application would declare them. */
-export function packTools({ tools }: Pack): readonly RawTool[] {
-  return tools.map(({ id, description, input, effect, labels, does }) =>
+export function packTools({ name, tools }: Pack): AttackedTools {
+  const declared = tools.map(({ id, description, input, effect, labels, does }) =>
     tool<JsonObject>({
       id,
       description,
@@ -17,6 +18,7 @@ export function packTools({ tools }: Pack): readonly RawTool[] {
       execute: (args, context) => worldOf(context).perform(context.toolCallId, does, args),
     }),
   );
+  return { name: `the pack ${name}`, tools: declared };
 }
 
 /** Whether a call of the tool can carry data out; where the label is left to its default, that is what the effect says. */

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { AttackApplication } from './attack.application.js';
+import { packTools } from './pack-tools.js';
 import { loadPacks } from './load-packs.js';
 import type { Pack } from './pack.js';
 
@@ -106,7 +107,7 @@ describe('a file that is no pack is told by file and pointer', () => {
       ...MINIMAL,
       tools: [{ ...look, input: { type: 'object' as const, properties: { tenant: { type: 'string' as const } } } }],
     };
-    await expect(AttackApplication.start(pack, { allow: ['*'] })).rejects.toThrow(/pack door do not start[\s\S]*"tenant"/);
+    await expect(AttackApplication.start(packTools(pack), { allow: ['*'] })).rejects.toThrow(/pack door do not start[\s\S]*"tenant"/);
   });
 
   it('a file that is a pack is loaded beside it', () => {

@@ -1,5 +1,6 @@
 import type { Figures, FiguresByLevel } from './figures.js';
 import { LEVELS, type Level } from './levels.js';
+import type { RecordedFigures } from './recorded.js';
 import type { Review } from './review.js';
 
 const COLUMNS: readonly (readonly [string, (figures: Figures) => string])[] = [
@@ -38,7 +39,29 @@ function rowOf(level: string, figures: Figures): string[] {
 }
 
 function toTable(figures: FiguresByLevel): string {
-  const rows = [['level', ...COLUMNS.map(([name]) => name)], ...LEVELS.map((level) => rowOf(level, figures[level]))];
+  return tableOf([['level', ...COLUMNS.map(([name]) => name)], ...LEVELS.map((level) => rowOf(level, figures[level]))]);
+}
+
+/** The recorded calls, for people. */
+export function recordedText({ tasks, attacks }: RecordedFigures): string {
+  const ofTasks = Object.entries(tasks).map(
+    ([file, byLevel]) => `${file}, with a reviewer who always says yes:\n${tableOf(taskRows(byLevel))}`,
+  );
+  const rows = LEVELS.map((level) => [level, String(attacks[level].attacks), String(attacks[level].effects), String(attacks[level].leaks)]);
+  const ofAttacks = `InjecAgent, with a reviewer who always says no:\n${tableOf([['level', 'attacks', 'unapproved effects', 'leaks'], ...rows])}`;
+  return [...ofTasks, ofAttacks].join('\n\n');
+}
+
+function taskRows(byLevel: RecordedFigures['tasks'][string]): string[][] {
+  const rows = LEVELS.map((level) => {
+    const { tasks, approvals, tasksWithoutApproval, changingTasks, changingTasksWithoutApproval } = byLevel[level];
+    const changing = `${changingTasksWithoutApproval} of ${changingTasks}`;
+    return [level, String(tasks), (approvals / tasks).toFixed(2), String(tasksWithoutApproval), changing];
+  });
+  return [['level', 'tasks', 'approvals per task', 'tasks without', 'of those that change something'], ...rows];
+}
+
+function tableOf(rows: readonly (readonly string[])[]): string {
   const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? [];
   return rows
     .map(

@@ -36,7 +36,7 @@ export async function tryOut(app: AttackApplication, pack: Pack, trial: Trial): 
   const texts = injection ? Object.fromEntries(task.sees.map((vector) => [vector, injection.goal])) : {};
   const world = new RunWorld(pack, texts);
   const model = new ObedientModel(task, injection);
-  const result = await app.run({ prompt: task.prompt, model, world, reviewer });
+  const result = await app.run({ prompt: task.prompt, model, context: { world }, reviewer });
   return outcomeOf(trial, { pack, model, world, ...result });
 }
 
