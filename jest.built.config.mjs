@@ -1,11 +1,20 @@
+import { fileURLToPath } from 'node:url';
 import { common } from './jest.config.mjs';
+import { builtSpecs } from './test/jest/built-specs.mjs';
 
-/** Runs the same specs on what tsc emitted into .build: its decorator metadata differs from SWC's. */
+const everySpec = ['test/**/*.spec.js', 'test/**/*.e2e-spec.js', 'libs/*/test/**/*.spec.js'];
+
+/**
+ * Runs on what tsc emitted into .build, whose decorator metadata differs from SWC's, the specs that may show something else there,
+ * and those that `npm test` leaves out or shortens. With TOOLLOOP_BUILT=all it runs every spec.
+ */
 export default {
   ...common,
   rootDir: '.build',
   transform: {},
-  testMatch: ['<rootDir>/test/**/*.spec.js', '<rootDir>/test/**/*.e2e-spec.js', '<rootDir>/libs/*/test/**/*.spec.js'],
+  testMatch: (process.env.TOOLLOOP_BUILT === 'all' ? everySpec : builtSpecs(fileURLToPath(new URL('.build', import.meta.url)))).map(
+    (path) => `<rootDir>/${path}`,
+  ),
   moduleNameMapper: {
     '^@toolloop/protocol/egress$': '<rootDir>/libs/protocol/src/egress-guard.js',
     '^@toolloop/resources/mikro-orm$': '<rootDir>/libs/resources/src/mikro-orm/index.js',

@@ -26,6 +26,7 @@ const CHECKS: readonly ReleaseCheck[] = [
     minutes: 3,
     env: { TOOLLOOP_RELEASE: '1' },
   },
+  { name: 'every spec on what is built', command: 'npm run -s test:built', minutes: 7, env: { TOOLLOOP_BUILT: 'all' } },
   { name: 'soak', command: 'npm run -s soak', minutes: 6 },
   { name: 'soak of durable runs', command: 'npm run -s soak -- --streams 100 --durable 1 --minutes 3', minutes: 4 },
   { name: 'readers over HTTP', command: 'npm run -s soak:readers', minutes: 3 },
