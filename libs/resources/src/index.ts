@@ -14,6 +14,10 @@ export type {
   ResourceSession,
   ResourceValue,
 } from './resource-gateway.js';
+export { rowSecurityStatements } from './row-level-security.js';
+export type { TenantRole, TenantTable } from './row-level-security.js';
+export { SqlResourceGateway } from './sql-gateway.js';
+export type { SqlGatewayOptions, Tenancy } from './sql-gateway.js';
 export { ResourcePolicy } from './resource-policy.js';
 export type { FieldRules, ResourceWrite } from './resource-policy.js';
 export { ResourceToolsModule } from './resource-tools.module.js';

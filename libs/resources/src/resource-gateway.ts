@@ -155,20 +155,6 @@ export class ResourceWriteError extends Error {
   }
 }
 
-/** The states of PostgreSQL, the codes of MariaDB and of Node, and that of `@toolloop/durable`, of failures that may pass. */
-const PASSING =
-  /^(?:08|57P0[1235]|53|40001|40P01|ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|PROTOCOL_|ER_SERVER_SHUTDOWN|ER_LOCK_DEADLOCK|ER_CON_COUNT|ER_CONNECTION_KILLED|ER_TOO_MANY_USER_CONNECTIONS|storage_unavailable)/;
-
-/** The messages of pg and mysql2 about a connection itself, which have no code. */
-const LOST =
-  /^(?:Connection terminated|Connection lost|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|terminating connection|Can't add new command when connection is in closed state)/;
-
-/** Tells whether an error of a database or its driver is about a connection, or about two transactions in each other's way: the same may succeed later. */
-export function mayPass(error: unknown): boolean {
-  const { code, message } = (error ?? {}) as { readonly code?: unknown; readonly message?: unknown };
-  return (typeof code === 'string' && PASSING.test(code)) || (typeof message === 'string' && LOST.test(message));
-}
-
 /**
  * The port to a database with tenants. An adapter keeps every statement within the tenant of its scope.
  *
@@ -176,6 +162,14 @@ export function mayPass(error: unknown): boolean {
  * ResourceToolsModule.forRoot({ gateway: mikroOrmGateway({ tenancy: { property: 'tenant', role: 'desk_tools' } }) });
  */
 export abstract class ResourceGateway {
+  /**
+   * `true` where a write can be a part of the call's own transaction, so that the mark of the call is committed with it. Elsewhere a write is committed by itself, and a call whose
+   * process died is not made again by itself.
+   */
+  get joinsCalls(): boolean {
+    return true;
+  }
+
   /** Returns the model of an entity; undefined for a class that the ORM does not know. */
   abstract describe(entity: Type): EntityModel | undefined;
 

@@ -137,7 +137,7 @@ export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
   }
 
   private toolsOf(resource: Resource): readonly RawTool[] {
-    const isIdempotent = this.stores?.transactions !== undefined;
+    const isIdempotent = this.stores?.transactions !== undefined && this.gateway.joinsCalls;
     const make: Readonly<Record<ActionName, (options: object) => RawTool>> = {
       read: (options) => readTool(resource, options, this.gateway),
       create: (options) => writeTool(resource, { action: 'create', options, gateway: this.gateway, isIdempotent }),

@@ -95,7 +95,7 @@ class WriteAction {
     const write = async (): Promise<unknown> => {
       const { access, request } = await this.read(args, context);
       const work = (session: ResourceSession): Promise<object> => this.write({ session, access, request, rows: [] }, context);
-      if (!transaction) return gateway.transaction(context, work);
+      if (!transaction || !gateway.joinsCalls) return gateway.transaction(context, work);
       return transaction(async () => {
         live = await gateway.transaction({ ...context, isJoined: true }, work);
         return plainCopy(live);

@@ -6,6 +6,7 @@ import { type JsonObject, LlmTool, type RunContext, type ToolCallContext, ToolCo
 import { ResourcePolicy, type ResourceWrite, ToolResource } from '@toolloop/resources';
 import { MikroOrmGateway } from '@toolloop/resources/mikro-orm';
 import { createServerDatabase, describePostgres, onServer } from '../../durable/test/databases.js';
+import { mikroOrm } from './mikro-orm-storage.js';
 import { Customer, CustomerTools, Order, ROLE, seed, Shop, type User } from './shop.js';
 
 /** What happens once, in the middle of a call's transaction. */
@@ -58,7 +59,7 @@ describePostgres('invariant 17: resource tools whose connections to the database
   beforeAll(async () => {
     server = await createServerDatabase();
     shop = await Shop.start({
-      durable: { url: server.url },
+      storing: mikroOrm(() => Promise.resolve({ url: server.url })),
       resources: [InterruptedTools, CustomerTools],
       providers: [InterruptedPolicy],
     });
@@ -132,7 +133,7 @@ describePostgres('invariant 17: resource tools whose connections to the database
     }
     await called;
     expect(ended).toBeGreaterThan(WRITES / 2);
-    const rows = await shop.fork().execute<{ number: string }[]>(`select number from orders where number like 'n-%' order by id`);
+    const rows = await shop.sql<{ number: string }>(`select number from orders where number like 'n-%' order by id`);
     expect(rows.map(({ number }) => number)).toEqual(numbers);
   }, 60_000);
 });

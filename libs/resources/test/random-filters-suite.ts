@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { JsonObject, JsonValue } from '@toolloop/core';
-import type { DurableOptions } from '@toolloop/durable';
 import * as fc from 'fast-check';
 import { cases } from '../../../test/cases.js';
 import { Customer, Order, Shop } from './shop.js';
+import type { Storing } from './shop-storage.js';
 
 /** A row as a plain object, with its customer in it. */
 interface Plain {
@@ -120,26 +120,29 @@ function isLike(value: string, operator: 'contains' | 'starts_with', operand: st
 }
 
 /** What random filters find, on any database. */
-export function findsWhatArraysFind(durable: () => Promise<DurableOptions>): void {
+export function findsWhatArraysFind(storing: Storing): void {
   let shop: Shop;
   let plain: readonly Plain[];
   beforeAll(async () => {
-    shop = await Shop.start({ durable: await durable() });
-    const em = shop.fork();
+    shop = await Shop.start({ storing });
+    const { storage } = shop;
     const [customers = []] = fc.sample(fc.array(customerRow, { minLength: 4, maxLength: 4 }), { numRuns: 1, seed: 7 });
-    const made = customers.map((one, index) => em.create(Customer, { ...one, tenant: 'acme', email: `${index}@example.com` }));
-    await em.flush();
+    const made = await storage.insert(
+      Customer,
+      customers.map((one, index) => ({ ...one, tenant: 'acme', email: `${index}@example.com` })),
+    );
     const rows = fc.sample(row, { numRuns: 40, seed: 7 });
-    const orders = rows.map(({ customer, total, shippedAt, ...one }, index) => {
-      const values = {
+    const orders = await storage.insert(
+      Order,
+      rows.map(({ customer, total, shippedAt, ...one }, index) => ({
         ...one,
         total: total.toFixed(2),
         shippedAt: shippedAt && new Date(shippedAt),
-        customer: customer === null ? null : made[customer],
-      };
-      return em.create(Order, { ...values, tenant: 'acme', number: `n-${index}` } as never);
-    });
-    await em.flush();
+        customer: customer === null ? null : made[customer]?.id,
+        tenant: 'acme',
+        number: `n-${index}`,
+      })),
+    );
     plain = rows.map((one, index) => {
       const customer = one.customer === null ? null : (Object.assign({ id: 0, customer: null }, customers[one.customer]) as Plain);
       return Object.assign(one, { customer, id: orders[index]?.id ?? 0 });

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { DurableOptions } from '@toolloop/durable';
 import { seed, Shop } from './shop.js';
+import type { Storing } from './shop-storage.js';
 
 interface Row {
   readonly id: number;
@@ -18,10 +18,10 @@ interface Page {
 const numbers = ({ rows }: Page): readonly string[] => rows.map(({ number }) => number);
 
 /** What a read does, on any database. */
-export function readsRows(durable: () => Promise<DurableOptions>): void {
+export function readsRows(storing: Storing): void {
   let shop: Shop;
   beforeAll(async () => {
-    shop = await Shop.start({ durable: await durable() });
+    shop = await Shop.start({ storing });
     await seed(shop);
   });
   afterAll(() => shop?.close());
@@ -177,9 +177,9 @@ export function readsRows(durable: () => Promise<DurableOptions>): void {
     });
 
     it('says nothing of the database where a statement fails', async () => {
-      await shop.fork().execute('alter table orders rename column weight to mass');
+      await shop.sql('alter table orders rename column weight to mass');
       const { detail, status } = await error({ filter: { weight: { gt: 1 } } });
-      await shop.fork().execute('alter table orders rename column mass to weight');
+      await shop.sql('alter table orders rename column mass to weight');
       expect(status).toBe('500');
       expect(detail).not.toMatch(/column|weight|select|orders/i);
     });

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ToolCatalog } from '@toolloop/core';
 import { inMemory } from '../../durable/test/databases.js';
+import { mikroOrm } from './mikro-orm-storage.js';
 import { Shop } from './shop.js';
 
 const MOST_BYTES = 4_096;
@@ -8,7 +9,7 @@ const MOST_BYTES = 4_096;
 describe('the schemas of a resource with twenty fields', () => {
   let shop: Shop;
   beforeAll(async () => {
-    shop = await Shop.start({ durable: await inMemory() });
+    shop = await Shop.start({ storing: mikroOrm(inMemory) });
   });
   afterAll(() => shop.close());
 
@@ -20,7 +21,7 @@ describe('the schemas of a resource with twenty fields', () => {
   });
 
   it('is the same in every process', async () => {
-    const other = await Shop.start({ durable: await inMemory() });
+    const other = await Shop.start({ storing: mikroOrm(inMemory) });
     for (const id of ['orders__read', 'orders__create', 'customers__update'])
       expect(JSON.stringify(other.module.get(ToolCatalog).find(id)?.spec.inputSchema)).toBe(schemaOf(id));
     await other.close();

@@ -1,8 +1,6 @@
-import { Collection, type Opt } from '@mikro-orm/core';
+import { type Collection, type Opt, Utils } from '@mikro-orm/core';
 import { Entity, Enum, ManyToOne, OneToMany, PrimaryKey, Property, Unique } from '@mikro-orm/decorators/legacy';
-import { MikroOrmModule } from '@mikro-orm/nestjs';
-import { EntityManager, MikroORM, PostgreSqlDriver } from '@mikro-orm/postgresql';
-import { Injectable, type OnModuleInit, type Provider, type Type as ClassType } from '@nestjs/common';
+import { Injectable, Module, type Provider, type Type as ClassType } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
 import {
   ActorDirectory,
@@ -17,11 +15,12 @@ import {
   ToolProvider,
 } from '@toolloop/core';
 import type { CallResult } from '@toolloop/core/contracts';
-import { Database, DurableModule, type DurableOptions } from '@toolloop/durable';
-import { ResourceToolsModule, ToolResource } from '@toolloop/resources';
-import { gatewayOf, MikroOrmGateway, mikroOrmGateway, type MikroOrmGatewayOptions } from '@toolloop/resources/mikro-orm';
+import { ResourceGateway, ResourceToolsModule, type SqlGatewayOptions, SqlResourceGateway, ToolResource } from '@toolloop/resources';
+import { gatewayOf } from '@toolloop/resources/mikro-orm';
+import { gatewayOf as typeOrmGatewayOf } from '@toolloop/resources/typeorm';
 import { ScriptedModel } from '@toolloop/testing';
 import { Expose, Type } from 'class-transformer';
+import { ShopStorage, type Storing, type Values } from './shop-storage.js';
 
 @Entity({ tableName: 'customers' })
 @Unique({ properties: ['tenant', 'email'] })
@@ -53,13 +52,20 @@ export class Customer {
   @OneToMany({ entity: () => Order, mappedBy: 'customer' })
   @Expose()
   @Type(() => Order)
-  orders = new Collection<Order>(this);
+  orders!: Collection<Order>;
 
   @LlmTool({ description: 'Greets the customer.', effect: 'read_only', reveal: 'all' })
   async greet(@ToolContext() context: ToolCallContext): Promise<string> {
-    const count = await gatewayOf(this).within(context, (em) => em.count(Order, { customer: this.id }));
+    const count = await countOrders(this, context);
     return `Hello ${this.name}, of ${count} orders`;
   }
+}
+
+/** By the ORM that has loaded the customer. */
+function countOrders(customer: Customer, context: ToolCallContext): Promise<number> {
+  const { id } = customer;
+  if (Utils.isEntity(customer)) return gatewayOf(customer).within(context, (em) => em.count(Order, { customer: id }));
+  return typeOrmGatewayOf(customer).within(context, (em) => em.countBy(Order, { customer: { id } as never, tenant: context.tenant ?? '' }));
 }
 
 export enum OrderStatus {
@@ -121,28 +127,18 @@ class Staff extends ActorDirectory<User> {
   }
 }
 
+@Module({})
+class ShopModule {}
+
 export const ROLE = 'toolloop_test_tools';
 
-/** Makes the tables and protects them, as the migrations of an application do. */
-@Injectable()
-class ShopMigrations implements OnModuleInit {
-  constructor(
-    private readonly orm: MikroORM,
-    private readonly gateway: MikroOrmGateway,
-  ) {}
-
-  async onModuleInit(): Promise<void> {
-    await this.orm.schema.update();
-    for (const statement of this.gateway.statements([Customer, Order])) await this.orm.em.fork().execute(statement);
-  }
-}
-
 export interface ShopOptions {
-  readonly durable: DurableOptions;
+  /** The ORM and its database. */
+  readonly storing: Storing;
   readonly resources?: readonly ClassType[];
   readonly entities?: readonly ClassType[];
   readonly providers?: readonly Provider[];
-  readonly gateway?: MikroOrmGatewayOptions;
+  readonly gateway?: Omit<SqlGatewayOptions<unknown>, 'prepare'>;
   readonly policy?: Policy;
   readonly options?: Partial<ToolLoopOptions>;
 }
@@ -152,29 +148,21 @@ export class Shop {
   private constructor(readonly module: TestingModule) {}
 
   static async start({
-    durable,
+    storing,
     resources = [OrderTools, CustomerTools],
     entities = [Customer, Order],
     ...options
   }: ShopOptions): Promise<Shop> {
+    const { imports, provider, gateway } = await storing(entities);
     const module = await Test.createTestingModule({
       imports: [
-        DurableModule.forRoot(durable),
-        MikroOrmModule.forRootAsync({
-          driver: PostgreSqlDriver,
-          inject: [Database],
-          useFactory: ({ connection }: Database) => ({
-            dbName: 'shop',
-            driverOptions: connection,
-            entities: [...entities],
-            schemaGenerator: { ignoreSchema: ['toolloop', 'pgboss'] },
-          }),
-        }),
-        ResourceToolsModule.forRoot({ gateway: mikroOrmGateway(options.gateway ?? { tenancy: { role: ROLE } }) }),
+        ...imports,
+        ResourceToolsModule.forRoot({ gateway: gateway(options.gateway ?? { tenancy: { role: ROLE } }) }),
         ResourceToolsModule.forFeature(resources, { providers: [...(options.providers ?? [])] }),
         ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: options.policy ?? { allow: ['*'] }, ...options.options }),
+        { module: ShopModule, global: true, providers: [{ provide: ShopStorage, useClass: provider }], exports: [ShopStorage] },
       ],
-      providers: [Staff, ShopMigrations],
+      providers: [Staff],
     }).compile();
     module.useLogger(false);
     try {
@@ -190,13 +178,16 @@ export class Shop {
     return this.module.get(ToolLoopService);
   }
 
-  get gateway(): MikroOrmGateway {
-    return this.module.get(MikroOrmGateway);
+  get gateway(): SqlResourceGateway<unknown> {
+    return this.module.get(ResourceGateway);
   }
 
-  /** As the user of the connection, for whom no row level security holds on PGlite and in the tests' PostgreSQL. */
-  fork(): EntityManager {
-    return this.module.get(EntityManager).fork();
+  get storage(): ShopStorage {
+    return this.module.get(ShopStorage);
+  }
+
+  sql<Row = never>(statement: string, values?: Values): Promise<Row[]> {
+    return this.storage.sql<Row>(statement, values);
   }
 
   call(tool: string, args: JsonObject = {}, tenant = 'acme', actorId = 'ada'): Promise<CallResult> {
@@ -226,10 +217,6 @@ export class Shop {
     return textOf((await this.call(tool, args, 'acme', actorId)).content);
   }
 
-  async clear(): Promise<void> {
-    await this.fork().execute('truncate orders, customers restart identity cascade');
-  }
-
   close(): Promise<void> {
     return this.module.close();
   }
@@ -241,26 +228,39 @@ function textOf(content: CallResult['content']): string {
 
 /** Fills both tenants: what is in acme has a namesake in globex. */
 export async function seed(shop: Shop): Promise<void> {
-  await shop.clear();
-  const em = shop.fork();
+  const { storage } = shop;
+  await storage.clear();
   for (const tenant of ['acme', 'globex']) {
-    const ann = em.create(Customer, { tenant, name: `Ann of ${tenant}`, email: 'ann@example.com', city: 'Bath' });
-    const bob = em.create(Customer, { tenant, name: `Bob of ${tenant}`, email: 'bob@example.com' });
-    await em.flush();
-    const add = (number: string, total: string, more: object = {}): unknown =>
-      em.create(Order, { tenant, number, total, ...more } as never);
-    add('o-1', '10.50', {
-      status: OrderStatus.Paid,
-      customer: ann,
-      placedOn: '2026-01-05',
-      pieces: 3,
-      rating: 5,
-      internalStatus: `${tenant} only`,
-      margin: '1',
-    });
-    add('o-2', '20.00', { customer: ann, placedOn: '2026-02-05', pieces: 1, note: `secret of ${tenant}`, express: true });
-    add('o-3', '5.25', { status: OrderStatus.Cancelled, customer: bob, rating: 2, shippedAt: new Date('2026-03-01T12:00:00.123Z') });
-    if (tenant === 'globex') add('o-4', '1000.00', { customer: bob, pieces: 99 });
-    await em.flush();
+    const [ann, bob] = await storage.insert(Customer, [
+      { tenant, name: `Ann of ${tenant}`, email: 'ann@example.com', city: 'Bath' },
+      { tenant, name: `Bob of ${tenant}`, email: 'bob@example.com' },
+    ]);
+    const orders: object[] = [
+      {
+        number: 'o-1',
+        total: '10.50',
+        status: OrderStatus.Paid,
+        customer: ann?.id,
+        placedOn: '2026-01-05',
+        pieces: 3,
+        rating: 5,
+        internalStatus: `${tenant} only`,
+        margin: '1',
+      },
+      { number: 'o-2', total: '20.00', customer: ann?.id, placedOn: '2026-02-05', note: `secret of ${tenant}`, pieces: 1, express: true },
+      {
+        number: 'o-3',
+        total: '5.25',
+        status: OrderStatus.Cancelled,
+        customer: bob?.id,
+        rating: 2,
+        shippedAt: new Date('2026-03-01T12:00:00.123Z'),
+      },
+    ];
+    if (tenant === 'globex') orders.push({ number: 'o-4', total: '1000.00', customer: bob?.id, pieces: 99 });
+    await storage.insert(
+      Order,
+      orders.map((order) => Object.assign(order, { tenant })),
+    );
   }
 }

@@ -1,10 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import { type JsonObject, LlmTool, type ToolCallContext, ToolContext, ToolParam } from '@toolloop/core';
-import type { DurableOptions } from '@toolloop/durable';
 import { ToolResource } from '@toolloop/resources';
-import { MikroOrmGateway } from '@toolloop/resources/mikro-orm';
 import { Customer, CustomerTools, Order, seed, Shop } from './shop.js';
+import { ShopStorage, type Storing } from './shop-storage.js';
 
 /** A role of its own: roles belong to a whole server, and this one is made unsafe. */
 const ROLE = 'toolloop_test_unsafe';
@@ -18,16 +17,16 @@ const SQL = { description: 'A statement.', type: 'string' } as const;
   actions: { read: true, create: true, update: { accept: ['note', 'customer'] }, destroy: { identity: 'orders_number' } },
 })
 export class CarelessTools {
-  constructor(private readonly gateway: MikroOrmGateway) {}
+  constructor(private readonly storage: ShopStorage) {}
 
   @LlmTool({ description: 'Reads by SQL.', effect: 'read_only', reveal: 'all' })
   sql(@ToolParam('sql', SQL) sql: string, @ToolContext() context: ToolCallContext): Promise<unknown> {
-    return this.gateway.within(context, (em) => em.execute(sql));
+    return this.storage.sqlWithin(context, sql);
   }
 
   @LlmTool({ description: 'Writes by SQL.', effect: 'state_change', reveal: 'all' })
-  write(@ToolParam('sql', SQL) sql: string, @ToolContext() context: ToolCallContext): Promise<unknown> {
-    return this.gateway.within(context, async (em) => (await em.execute(sql)).length);
+  async write(@ToolParam('sql', SQL) sql: string, @ToolContext() context: ToolCallContext): Promise<unknown> {
+    return (await this.storage.sqlWithin(context, sql)).length;
   }
 
   @LlmTool({ description: 'Writes to a row that it did not look up.', effect: 'state_change', reveal: 'all' })
@@ -35,10 +34,7 @@ export class CarelessTools {
     @ToolParam('id', { description: 'Its id', type: 'integer' }) id: number,
     @ToolContext() context: ToolCallContext,
   ): Promise<unknown> {
-    return this.gateway.within(context, async (em) => {
-      em.assign(em.getReference(Order, id as never), { note: 'overwritten' } as never);
-      await em.flush();
-    });
+    return this.storage.overwrite(context, id);
   }
 }
 
@@ -49,16 +45,16 @@ interface Row {
   readonly customer_id: number | null;
 }
 
-/** What keeps two tenants apart, on any database with row level security. */
-export function keepsTenantsApart(durable: () => Promise<DurableOptions>): void {
+/** What keeps two tenants apart, on any database; with `hasRowSecurity` also where the application itself is careless. */
+export function keepsTenantsApart(storing: Storing, { hasRowSecurity = true } = {}): void {
   let shop: Shop;
   beforeAll(async () => {
-    shop = await Shop.start({ durable: await durable(), resources: [CarelessTools, CustomerTools], gateway: { tenancy: { role: ROLE } } });
+    shop = await Shop.start({ storing, resources: [CarelessTools, CustomerTools], gateway: { tenancy: { role: ROLE } } });
   });
   beforeEach(() => seed(shop));
   afterAll(() => shop?.close());
 
-  const stored = (): Promise<Row[]> => shop.fork().execute('select id, tenant, number, customer_id, note, version from orders order by id');
+  const stored = (): Promise<Row[]> => shop.sql('select id, tenant, number, customer_id, note, version from orders order by id');
   const foreign = async (): Promise<Row> => (await stored()).find(({ tenant, number }) => tenant === 'globex' && number === 'o-1') as Row;
   const succeeded = async (tool: string, args: JsonObject): Promise<boolean> => (await shop.call(tool, args)).record.status === 'succeeded';
   /** Makes a call that must change nothing of the other tenant, whatever it answers. */
@@ -66,13 +62,6 @@ export function keepsTenantsApart(durable: () => Promise<DurableOptions>): void 
     const before = (await stored()).filter(({ tenant }) => tenant === 'globex');
     await shop.call(tool, args);
     expect((await stored()).filter(({ tenant }) => tenant === 'globex')).toEqual(before);
-  };
-
-  const starting = async (before: string): Promise<string> => {
-    await shop.fork().execute(before);
-    const models = [Order, Customer].flatMap((entity) => shop.gateway.describe(entity) ?? []);
-    const found = await shop.gateway.findings(models);
-    return found.map(({ at, problem }) => `${at}: ${problem}`).join('\n');
   };
 
   describe('a call of one tenant', () => {
@@ -140,7 +129,7 @@ export function keepsTenantsApart(durable: () => Promise<DurableOptions>): void 
 
     it('follows no relation to a row of another that is there already', async () => {
       const { customer_id: customer } = await foreign();
-      await shop.fork().execute('update orders set customer_id = ? where id = 1', [customer]);
+      await shop.sql('update orders set customer_id = ? where id = 1', [customer]);
       const { rows } = (await shop.read('orders__read', { filter: { id: { eq: 1 } }, load: ['customer'] })) as {
         readonly rows: readonly object[];
       };
@@ -153,6 +142,26 @@ export function keepsTenantsApart(durable: () => Promise<DurableOptions>): void 
       ).toEqual({ count: 1 });
     });
 
+    it('invariant 9: sees its own rows however calls of two tenants interleave', async () => {
+      const calls = Array.from({ length: 24 }, (_, index) => (index % 2 === 0 ? 'acme' : 'globex'));
+      const found = await Promise.all(calls.map((tenant) => shop.read('orders__read', { result_type: 'count' }, tenant)));
+      expect(found).toEqual(calls.map((tenant) => ({ count: tenant === 'acme' ? 3 : 4 })));
+    });
+
+    it('finds an entity again in its own tenant alone', async () => {
+      const session = await shop.loop.session({ actor: { id: 'ada', tenant: 'acme' }, tenant: 'acme' });
+      await session.call('customers__read', {});
+      expect((await session.call('customer_1_greet')).ui).toBe('Hello Ann of acme, of 2 orders');
+      expect((await session.call('customer_3_greet')).record.error?.code).toBe('unknown_tool');
+      await shop.sql(`update customers set tenant = 'globex', email = 'x' where id = 1`);
+      expect((await session.call('customer_1_greet')).record.error?.code).toBe('tool_gone');
+      await session.close();
+    });
+  });
+
+  if (!hasRowSecurity) return;
+
+  describe('a careless tool of the application', () => {
     it('reads and writes nothing of another by SQL of the application', async () => {
       expect(await shop.read('orders__sql', { sql: 'select distinct tenant from orders' })).toEqual([{ tenant: 'acme' }]);
       expect(await shop.read('orders__sql', { sql: `select count(*)::int as n from customers where tenant <> 'acme'` })).toEqual([
@@ -175,30 +184,19 @@ export function keepsTenantsApart(durable: () => Promise<DurableOptions>): void 
     it('leaves neither its role nor its tenant on a connection', async () => {
       await Promise.all(['acme', 'globex', 'acme'].map((tenant) => shop.call('orders__read', {}, tenant)));
       await shop.call('orders__write', { sql: 'broken sql' });
-      const [row] = await shop
-        .fork()
-        .execute<[{ role: string; tenant: string | null }]>(
-          `select current_setting('role') as role, nullif(current_setting('toolloop.tenant', true), '') as tenant`,
-        );
+      const [row] = await shop.sql<{ role: string; tenant: string | null }>(
+        `select current_setting('role') as role, nullif(current_setting('toolloop.tenant', true), '') as tenant`,
+      );
       expect(row).toEqual({ role: 'none', tenant: null });
     });
-
-    it('invariant 9: sees its own rows however calls of two tenants interleave', async () => {
-      const calls = Array.from({ length: 24 }, (_, index) => (index % 2 === 0 ? 'acme' : 'globex'));
-      const found = await Promise.all(calls.map((tenant) => shop.read('orders__read', { result_type: 'count' }, tenant)));
-      expect(found).toEqual(calls.map((tenant) => ({ count: tenant === 'acme' ? 3 : 4 })));
-    });
-
-    it('finds an entity again in its own tenant alone', async () => {
-      const session = await shop.loop.session({ actor: { id: 'ada', tenant: 'acme' }, tenant: 'acme' });
-      await session.call('customers__read', {});
-      expect((await session.call('customer_1_greet')).ui).toBe('Hello Ann of acme, of 2 orders');
-      expect((await session.call('customer_3_greet')).record.error?.code).toBe('unknown_tool');
-      await shop.fork().execute(`update customers set tenant = 'globex', email = 'x' where id = 1`);
-      expect((await session.call('customer_1_greet')).record.error?.code).toBe('tool_gone');
-      await session.close();
-    });
   });
+
+  const starting = async (before: string): Promise<string> => {
+    await shop.sql(before);
+    const models = [Order, Customer].flatMap((entity) => shop.gateway.describe(entity) ?? []);
+    const found = await shop.gateway.findings(models);
+    return found.map(({ at, problem }) => `${at}: ${problem}`).join('\n');
+  };
 
   describe('an application whose database does not keep tenants apart', () => {
     it('is told of a table without forced row level security', async () => {
@@ -213,12 +211,12 @@ export function keepsTenantsApart(durable: () => Promise<DurableOptions>): void 
       expect(
         await starting(`alter role ${ROLE} nosuperuser; grant create on schema public to ${ROLE}; alter table orders owner to ${ROLE}`),
       ).toContain('owns it');
-      await shop.fork().execute(`alter table orders owner to current_user; revoke create on schema public from ${ROLE}`);
+      await shop.sql(`alter table orders owner to current_user; revoke create on schema public from ${ROLE}`);
     });
 
     it('is told of a table without a policy', async () => {
       expect(await starting('drop policy toolloop_tenant on customers')).toContain('no policy');
-      for (const statement of shop.gateway.statements([Customer, Order])) await shop.fork().execute(statement);
+      for (const statement of shop.gateway.statements([Customer, Order])) await shop.sql(statement);
       expect(await starting('select 1')).toBe('');
     });
   });

@@ -1,7 +1,8 @@
 import { describePostgres } from '../../durable/test/databases.js';
+import { mikroOrm } from './mikro-orm-storage.js';
 import { onServer } from './server.js';
 import { keepsTenantsApart } from './tenancy-suite.js';
 
 describePostgres('tenancy on PostgreSQL', () => {
-  keepsTenantsApart(onServer);
+  keepsTenantsApart(mikroOrm(onServer));
 });

@@ -1,7 +1,8 @@
 import { describe } from '@jest/globals';
 import { inMemory } from '../../durable/test/databases.js';
+import { mikroOrm } from './mikro-orm-storage.js';
 import { writesRows } from './write-suite.js';
 
 describe('writes on PGlite', () => {
-  writesRows(inMemory);
+  writesRows(mikroOrm(inMemory));
 });

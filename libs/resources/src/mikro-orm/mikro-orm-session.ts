@@ -13,14 +13,13 @@ import type { SqlEntityManager } from '@mikro-orm/sql';
 import type { Type } from '@nestjs/common';
 import type { JsonValue } from '@toolloop/core';
 import { StorageUnavailableError } from '@toolloop/protocol';
+import { mayPass, toJson } from '../database-answers.js';
 import { all, EVERYTHING, where } from '../filter.js';
 import {
   type ComparisonOperator,
   type Condition,
   type EntityModel,
-  mayPass,
   type ResourceAggregate,
-  type ResourceField,
   type ResourceQuery,
   type ResourceSession,
   ResourceWriteError,
@@ -165,32 +164,6 @@ function toComparison({ field, operator, value }: Condition & { kind: 'field' },
 
 function escaped(value: unknown): string {
   return String(value).replaceAll(/[\\%_]/g, String.raw`\$&`);
-}
-
-/** Reads a value that came by SQL, not by an entity. */
-function toJson(kind: ResourceField['kind'], value: unknown): JsonValue {
-  if (value === null || value === undefined) return null;
-  if (typeof value === 'boolean') return value;
-  const text = toText(value);
-  if (kind === 'datetime') return new Date(text).toISOString();
-  if (kind === 'date') return text.slice(0, DAY);
-  return kind === 'integer' || kind === 'number' ? toNumber(kind, text) : text;
-}
-
-function toText(value: unknown): string {
-  if (typeof value === 'string') return value;
-  if (value instanceof Date) return value.toISOString();
-  if (typeof value === 'number' || typeof value === 'bigint') return String(value);
-  throw new TypeError(`A database answered with a ${typeof value} in the place of a scalar.`);
-}
-
-/** The characters of a day. */
-const DAY = 10;
-
-/** A sum may be larger than a number can say: then it is a text. */
-function toNumber(kind: 'integer' | 'number', text: string): number | string {
-  const number = Number(text);
-  return kind === 'number' || Number.isSafeInteger(number) ? number : text;
 }
 
 const REASONS = [

@@ -1,4 +1,3 @@
-import type { SqlEntityManager } from '@mikro-orm/sql';
 import type { Finding } from '@toolloop/core';
 
 /** The table of an entity, and the column that names the tenant. */
@@ -67,18 +66,21 @@ interface TableRow {
   readonly policies: number;
 }
 
-const REMEDY = 'Put what rowSecurityStatements of @toolloop/resources/mikro-orm prints into a migration of the application, and run it.';
+const REMEDY = 'Put what rowSecurityStatements of @toolloop/resources returns into a migration of the application, and run it.';
+
+/** Runs a statement by itself, with its values at `?`. */
+type Ask = <Row>(sql: string, values: readonly string[]) => Promise<readonly Row[]>;
 
 /** Finds what keeps the tables from being safe. It looks as the user of the connection, before anything is served. */
-export async function rowSecurityFindings(em: SqlEntityManager, tables: readonly TenantTable[], role: string): Promise<readonly Finding[]> {
-  const [found] = await em.execute<RoleRow[]>(
+export async function rowSecurityFindings(ask: Ask, tables: readonly TenantTable[], role: string): Promise<readonly Finding[]> {
+  const [found] = await ask<RoleRow>(
     `select rolsuper, rolbypassrls, pg_has_role(session_user, oid, 'member') as may_be_set from pg_roles where rolname = ?`,
     [role],
   );
   const findings = found
     ? roleFindings(role, found)
     : [{ at: `role "${role}"`, problem: 'There is no such role in the database.', remedy: REMEDY }];
-  for (const table of tables) findings.push(...(await tableFindings(em, table, role)));
+  for (const table of tables) findings.push(...(await tableFindings(ask, table, role)));
   return findings;
 }
 
@@ -92,8 +94,8 @@ function roleFindings(role: string, row: RoleRow): Finding[] {
   return problems.filter(([isProblem]) => isProblem).map(([, problem]) => ({ at, problem, remedy: REMEDY }));
 }
 
-async function tableFindings(em: SqlEntityManager, { entity, table, schema }: TenantTable, role: string): Promise<Finding[]> {
-  const [row] = await em.execute<TableRow[]>(
+async function tableFindings(ask: Ask, { entity, table, schema }: TenantTable, role: string): Promise<Finding[]> {
+  const [row] = await ask<TableRow>(
     `select relrowsecurity, relforcerowsecurity, pg_get_userbyid(relowner) = ? as is_owner,
       (select count(*)::int from pg_policy where polrelid = c.oid) as policies
     from pg_class c where c.oid = to_regclass(?)`,

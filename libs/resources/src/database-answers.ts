@@ -1,0 +1,42 @@
+import type { JsonValue } from '@toolloop/core';
+import type { FieldKind } from './resource-gateway.js';
+
+/** The states of PostgreSQL, the codes of MariaDB and of Node, and that of `@toolloop/durable`, of failures that may pass. */
+const PASSING =
+  /^(?:08|57P0[1235]|53|40001|40P01|ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|PROTOCOL_|ER_SERVER_SHUTDOWN|ER_LOCK_DEADLOCK|ER_CON_COUNT|ER_CONNECTION_KILLED|ER_TOO_MANY_USER_CONNECTIONS|storage_unavailable)/;
+
+/** The messages of pg and mysql2 about a connection itself, which have no code. */
+const LOST =
+  /^(?:Connection terminated|Connection lost|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|terminating connection|Can't add new command when connection is in closed state)/;
+
+/** Tells whether an error of a database or its driver is about a connection, or about two transactions in each other's way: the same may succeed later. */
+export function mayPass(error: unknown): boolean {
+  const { code, message } = (error ?? {}) as { readonly code?: unknown; readonly message?: unknown };
+  return (typeof code === 'string' && PASSING.test(code)) || (typeof message === 'string' && LOST.test(message));
+}
+
+/** Reads a value that came by SQL, not by an entity. */
+export function toJson(kind: FieldKind, value: unknown): JsonValue {
+  if (value === null || value === undefined) return null;
+  if (typeof value === 'boolean') return value;
+  const text = toText(value);
+  if (kind === 'datetime') return new Date(text).toISOString();
+  if (kind === 'date') return text.slice(0, DAY);
+  return kind === 'integer' || kind === 'number' ? toNumber(kind, text) : text;
+}
+
+function toText(value: unknown): string {
+  if (typeof value === 'string') return value;
+  if (value instanceof Date) return value.toISOString();
+  if (typeof value === 'number' || typeof value === 'bigint') return String(value);
+  throw new TypeError(`A database answered with a ${typeof value} in the place of a scalar.`);
+}
+
+/** The characters of a day. */
+const DAY = 10;
+
+/** A sum may be larger than a number can say: then it is a text. */
+function toNumber(kind: 'integer' | 'number', text: string): number | string {
+  const number = Number(text);
+  return kind === 'number' || Number.isSafeInteger(number) ? number : text;
+}

@@ -1,0 +1,141 @@
+import type { Type } from '@nestjs/common';
+import type { Finding, ToolCallContext } from '@toolloop/core';
+import { type EntityModel, ResourceGateway, type ResourceScope } from './resource-gateway.js';
+import { rowSecurityFindings, rowSecurityStatements, type TenantTable } from './row-level-security.js';
+
+/** The options that keep the rows of tenants apart. */
+export interface Tenancy {
+  /** The property of entities that names their tenant. @default 'tenant' */
+  readonly property?: string;
+  /**
+   * The role in which every statement runs, on a database with row level security: it owns no table, and is neither a superuser nor exempt from row level security.
+   * Needed there.
+   */
+  readonly role?: string;
+  /** The setting that has the tenant during a transaction, which the policies of the tables read. @default 'toolloop.tenant' */
+  readonly setting?: string;
+}
+
+/** The options of a gateway to a SQL database. */
+export interface SqlGatewayOptions<Manager> {
+  readonly tenancy?: Tenancy;
+  /** The milliseconds that one statement may take, on PostgreSQL, MariaDB and MySQL (reads alone there). @default 5000 */
+  readonly statementMs?: number;
+  /** Prepares the entity manager of each transaction, such as with the parameters of the application's own filters. */
+  prepare?(this: void, em: Manager, scope: ResourceScope): void;
+}
+
+const STATEMENT_MS = 5_000;
+
+/** The common part of the gateways to SQL databases: tenants by row level security where the database has it, and by a column in every statement where it has not. */
+export abstract class SqlResourceGateway<Manager> extends ResourceGateway {
+  private readonly models = new Map<Type, EntityModel | undefined>();
+  private readonly tenancy: Required<Omit<Tenancy, 'role'>> & Pick<Tenancy, 'role'>;
+  protected readonly statementMs: number;
+
+  protected constructor({ tenancy, statementMs = STATEMENT_MS }: SqlGatewayOptions<Manager>) {
+    super();
+    this.tenancy = { property: 'tenant', setting: 'toolloop.tenant', ...tenancy };
+    this.statementMs = statementMs;
+  }
+
+  override describe(entity: Type): EntityModel | undefined {
+    if (!this.models.has(entity)) this.models.set(entity, this.modelOf(entity, this.tenancy.property));
+    return this.models.get(entity);
+  }
+
+  override findings(models: readonly EntityModel[]): Promise<readonly Finding[]> {
+    const { role, property } = this.tenancy;
+    if (!this.hasRowSecurity) return Promise.resolve(models.flatMap((model) => columnFindings(model, property)));
+    if (role === undefined) return Promise.resolve([WITHOUT_ROLE]);
+    return rowSecurityFindings(
+      (sql, values) => this.ask(sql, values),
+      models.map((model) => this.tableOf(model)),
+      role,
+    );
+  }
+
+  /**
+   * Returns the statements that protect the tables of these entities, to be put into a migration of the application; they can be run again. None on a database without row
+   * level security.
+   */
+  statements(entities: readonly Type[]): readonly string[] {
+    const { role, setting } = this.tenancy;
+    if (role === undefined || !this.hasRowSecurity) return [];
+    const models = entities.flatMap((entity) => this.describe(entity) ?? []);
+    return rowSecurityStatements(
+      models.map((model) => this.tableOf(model)),
+      { role, setting },
+    );
+  }
+
+  /**
+   * Runs the work of a tool of your own in one transaction of its tenant, with an entity manager of its own: in that of the call where the tool changes things, so that
+   * what is written and the mark of the call are committed together. Where the connection is lost under it, it is run once more: do nothing in it that is not undone with it.
+   *
+   * @example
+   * return this.gateway.within(context, async (em) => {
+   *   const order = await em.findOneOrFail(Order, { number });
+   *   order.status = OrderStatus.Shipped;
+   *   return order.number;
+   * });
+   */
+  within<Result>(
+    context: Pick<ToolCallContext, 'actor' | 'tenant' | 'transaction'>,
+    work: (em: Manager) => Promise<Result>,
+  ): Promise<Result> {
+    const { transaction } = context;
+    if (!transaction || !this.joinsCalls) return this.run(context, work);
+    return transaction(() => this.run({ ...context, isJoined: true }, work));
+  }
+
+  protected get hasRowSecurity(): boolean {
+    return true;
+  }
+
+  /** Describes an entity, where the ORM knows it; `tenant` is the property that names the tenant, where the entity has it. */
+  protected abstract modelOf(entity: Type, tenant: string): EntityModel | undefined;
+
+  protected abstract tableOf(model: EntityModel): TenantTable;
+
+  /** Runs a statement with its values at `?`: in the transaction of a manager, or by itself. */
+  protected abstract ask<Row>(sql: string, values: readonly string[], em?: Manager): Promise<readonly Row[]>;
+
+  /** Runs `work` in one transaction of a tenant, which begins by {@link enter}. */
+  protected abstract run<Result>(scope: ResourceScope, work: (em: Manager) => Promise<Result>): Promise<Result>;
+
+  /**
+   * Takes the role and the tenant for the transaction of a manager; all settings end with it. One statement, since each is a round trip.
+   *
+   * @throws {Error} Where it is to be a part of the call's transaction and is not.
+   */
+  protected async enter(em: Manager, { tenant, isJoined = false }: ResourceScope): Promise<void> {
+    if (!this.hasRowSecurity) return;
+    const { role = 'none', setting } = this.tenancy;
+    const [entered] = await this.ask<{ readonly joined: boolean }>(ENTER, [role, setting, tenant, String(this.statementMs)], em);
+    if (isJoined && !entered?.joined) throw new Error(NOT_JOINED);
+  }
+}
+
+const ENTER = `select set_config('role', ?, true), set_config(?, ?, true), set_config('statement_timeout', ?, true), pg_current_xact_id_if_assigned() is not null as joined`;
+
+const NOT_JOINED =
+  'The ORM works outside of the transaction of the call, so its writes could be made twice. Give it the connection of the Database of @toolloop/durable: ' +
+  'driverOptions: database.connection of MikroORM, extra: database.connection of TypeORM.';
+
+const WITHOUT_ROLE: Finding = {
+  at: 'ResourceToolsModule',
+  problem: 'Its gateway has no role, so row level security would not hold for the user who owns the tables.',
+  remedy: 'Give the role in which statements run: { tenancy: { role } }.',
+};
+
+function columnFindings({ entity, tenant }: EntityModel, property: string): Finding[] {
+  if (tenant !== undefined) return [];
+  return [
+    {
+      at: entity.name,
+      problem: `It has no property "${property}", and the database has no row level security, so its rows cannot be kept apart.`,
+      remedy: 'Add the property, or declare the resource as shared: @ToolResource(…, { shared: true }).',
+    },
+  ];
+}

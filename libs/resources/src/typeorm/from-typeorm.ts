@@ -1,0 +1,126 @@
+import type { Type } from '@nestjs/common';
+import type { ColumnType, EntityMetadata } from 'typeorm';
+import type { EntityModel, FieldKind, ResourceField, ResourceRelation } from '../resource-gateway.js';
+
+type ColumnMetadata = EntityMetadata['columns'][number];
+type RelationMetadata = EntityMetadata['relations'][number];
+
+/** The kinds of column types, by the names that PostgreSQL, MariaDB and MySQL have for them. */
+const KINDS: readonly (readonly [RegExp, FieldKind])[] = [
+  [/^(?:uuid)$/, 'uuid'],
+  [/^(?:bool|boolean)$/, 'boolean'],
+  [/^(?:(?:tiny|small|medium|big)?int(?:eger)?|int[248]|serial|bigserial|smallserial)$/, 'integer'],
+  [/^(?:decimal|numeric|dec|fixed)$/, 'decimal'],
+  [/^(?:float|float4|float8|double|double precision|real)$/, 'number'],
+  [/^date$/, 'date'],
+  [/^(?:datetime|timestamp.*)$/, 'datetime'],
+  [/^(?:(?:tiny|medium|long)?text|(?:n|national )?(?:var)?char|character(?: varying)?|n?varchar|citext)$/, 'text'],
+];
+
+/** The types that are given as classes, by TypeORM's names for them. */
+const CLASSES: ReadonlyMap<unknown, FieldKind> = new Map<unknown, FieldKind>([
+  [String, 'text'],
+  [Number, 'integer'],
+  [Boolean, 'boolean'],
+  [Date, 'datetime'],
+]);
+
+/** Reads TypeORM's metadata of an entity. `tenant` is the property that names the tenant, where the entity has it. */
+export function fromMetadata(metadata: EntityMetadata, tenant: string, entity: Type): EntityModel {
+  const own = metadata.columns.filter(isOwn).map(toField);
+  const embedded = metadata.embeddeds.map(({ propertyName }) => jsonField(propertyName));
+  const fields = new Map([...own, ...embedded].map((field) => [field.name, field]));
+  const [key, ...others] = metadata.primaryColumns.map(({ propertyName }) => propertyName).filter((name) => name !== tenant);
+  const version = metadata.versionColumn?.propertyName;
+  return {
+    entity,
+    fields,
+    relations: new Map(metadata.relations.map(toRelation).map((relation) => [relation.name, relation])),
+    ...(key !== undefined && others.length === 0 && fields.has(key) && { key }),
+    uniqueKeys: uniqueKeysOf(metadata, tenant),
+    ...(version !== undefined && { version }),
+    ...(fields.has(tenant) && { tenant }),
+  };
+}
+
+/** A column that the entity has as a property, and that is no part of a relation or an embedded object. */
+function isOwn({ relationMetadata, embeddedMetadata, isVirtual, isDiscriminator, isTreeLevel }: ColumnMetadata): boolean {
+  return !relationMetadata && !embeddedMetadata && !isVirtual && !isDiscriminator && !isTreeLevel;
+}
+
+function toField(column: ColumnMetadata): ResourceField {
+  const { propertyName: name, comment, isSelect } = column;
+  const kind = kindOf(column);
+  const length = Number(column.length);
+  return {
+    name,
+    kind,
+    nullable: column.isNullable,
+    ...(comment !== undefined && comment !== '' && { description: comment }),
+    ...(kind === 'enum' && { values: (column.enum ?? []).map(String) }),
+    ...(kind === 'text' && length > 0 && { maxLength: length }),
+    hidden: !isSelect,
+    hasDefault: isSetItself(column),
+    ...(kind === 'datetime' && isImprecise(column) && { imprecise: true }),
+  };
+}
+
+function jsonField(name: string): ResourceField {
+  return { name, kind: 'json', nullable: true, hidden: false, hasDefault: true };
+}
+
+/** A value that a transformer makes cannot be compared in the database as the application knows it, so it can only be returned. */
+function kindOf({ type, isArray, enum: values, transformer, length, width }: ColumnMetadata & { readonly width?: number }): FieldKind {
+  if (isArray || transformer !== undefined) return 'json';
+  if (values) return values.every((value) => typeof value === 'string') ? 'enum' : 'json';
+  const isBit = type === 'tinyint' && (width === 1 || length === '1');
+  return isBit ? 'boolean' : plainKindOf(type);
+}
+
+function plainKindOf(type: ColumnType): FieldKind {
+  const name = typeof type === 'string' ? type : '';
+  return CLASSES.get(type) ?? KINDS.find(([pattern]) => pattern.test(name))?.[1] ?? 'json';
+}
+
+/** The digits of a second that JavaScript's dates have. */
+const MILLISECONDS = 3;
+
+/** PostgreSQL stores six digits of a second unless it is told otherwise, MariaDB none. */
+function isImprecise({ type, precision }: ColumnMetadata): boolean {
+  const digits = precision ?? (type === 'datetime' ? 0 : MILLISECONDS + 1);
+  return digits > MILLISECONDS;
+}
+
+/** Tells whether a row needs no value for a column. */
+function isSetItself(column: ColumnMetadata): boolean {
+  const { isGenerated, isCreateDate, isUpdateDate, isDeleteDate, isVersion, generatedType } = column;
+  return (
+    [isGenerated, isCreateDate, isUpdateDate, isDeleteDate, isVersion].includes(true) ||
+    column.default !== undefined ||
+    generatedType !== undefined
+  );
+}
+
+function toRelation(relation: RelationMetadata): ResourceRelation {
+  const { propertyName: name, inverseEntityMetadata, isOneToMany, isManyToMany, isNullable } = relation;
+  const back = relation.inverseRelation?.propertyName;
+  return {
+    name,
+    target: inverseEntityMetadata.target as Type,
+    many: isOneToMany || isManyToMany,
+    nullable: isNullable,
+    hidden: relation.isLazy,
+    ...(isOneToMany && back !== undefined && { back }),
+  };
+}
+
+/** The unique keys, which MariaDB and MySQL have as indexes. Those with a condition are keys of some rows only. */
+function uniqueKeysOf({ uniques, indices, name: entity }: EntityMetadata, tenant: string): ReadonlyMap<string, readonly string[]> {
+  const indexes = indices.filter(({ isUnique, where }) => isUnique && where === undefined);
+  const keys = [...uniques, ...indexes].map(({ givenName, columns }) => ({
+    givenName,
+    fields: columns.map(({ propertyPath }) => propertyPath).filter((name) => name !== tenant),
+  }));
+  const named = keys.filter(({ fields }) => fields.length > 0 && entity !== '');
+  return new Map(named.map(({ givenName, fields }) => [givenName ?? fields.join('_'), fields]));
+}

@@ -1,0 +1,160 @@
+import type { FactoryProvider, InjectionToken, Type } from '@nestjs/common';
+import { DataSource, type EntityManager, type QueryRunner } from 'typeorm';
+import type { EntityModel, ResourceScope, ResourceSession } from '../resource-gateway.js';
+import type { TenantTable } from '../row-level-security.js';
+import { type SqlGatewayOptions, SqlResourceGateway } from '../sql-gateway.js';
+import { columnOf } from './condition-sql.js';
+import { fromMetadata } from './from-typeorm.js';
+import { toWriteError, TypeOrmSession } from './typeorm-session.js';
+
+/** The options of the gateway to TypeORM. */
+export interface TypeOrmGatewayOptions extends SqlGatewayOptions<EntityManager> {
+  /** The token of the data source, such as that of `getDataSourceToken('shop')`. @default the class `DataSource` */
+  readonly dataSource?: InjectionToken<DataSource>;
+}
+
+/** The gateway to the entities of TypeORM, on PostgreSQL, MariaDB and MySQL. */
+export class TypeOrmGateway extends SqlResourceGateway<EntityManager> {
+  /** @throws {Error} For a data source of another database. */
+  constructor(
+    private readonly source: DataSource,
+    private readonly options: TypeOrmGatewayOptions = {},
+  ) {
+    super(options);
+    const { type } = source.options;
+    if (!ENGINES.includes(type)) throw new Error(`The gateway to TypeORM works on ${ENGINES.join(', ')}, not on ${type}.`);
+  }
+
+  /** MariaDB and MySQL are never the database of the calls' marks. */
+  override get joinsCalls(): boolean {
+    return this.hasRowSecurity;
+  }
+
+  override transaction<Result>(scope: ResourceScope, work: (session: ResourceSession) => Promise<Result>): Promise<Result> {
+    const isPostgres = this.hasRowSecurity;
+    const modelOf = (entity: Type): EntityModel | undefined => this.describe(entity);
+    return this.run(scope, (manager) =>
+      work(new TypeOrmSession({ manager, tenant: scope.tenant, modelOf, isPostgres }, (row) => GATEWAYS.set(row, this))),
+    );
+  }
+
+  protected override run<Result>(scope: ResourceScope, work: (em: EntityManager) => Promise<Result>): Promise<Result> {
+    return this.repeated(scope, async (onCommit) => {
+      const runner = this.source.createQueryRunner();
+      try {
+        await runner.startTransaction();
+        this.options.prepare?.(runner.manager, scope);
+        await this.enter(runner.manager, scope);
+        const result = await work(runner.manager);
+        onCommit();
+        await runner.commitTransaction();
+        return result;
+      } catch (error) {
+        await undo(runner);
+        throw toWriteError(error);
+      } finally {
+        await this.leave(runner);
+      }
+    });
+  }
+
+  protected override async enter(em: EntityManager, scope: ResourceScope): Promise<void> {
+    if (this.hasRowSecurity) return super.enter(em, scope);
+    const [setting, unit] = this.timeout;
+    await em.query(`set session ${setting} = ${this.statementMs / unit}`);
+  }
+
+  /** Gives the connection back, without the time of statements that was set on it. */
+  private async leave(runner: QueryRunner): Promise<void> {
+    const { isReleased } = runner;
+    if (!this.hasRowSecurity && !isReleased) {
+      await runner.query(`set session ${this.timeout[0]} = default`).catch(() => discard(runner));
+    }
+    await runner.release();
+  }
+
+  /** The setting that limits the time of a statement, and its milliseconds in a unit. */
+  private get timeout(): readonly [setting: string, unitMs: number] {
+    const { version = '' } = this.source.driver;
+    const isMariaDb = this.source.options.type === 'mariadb' || /mariadb/i.test(version) || Number.parseInt(version, 10) >= MARIADB;
+    return isMariaDb ? ['max_statement_time', SECOND] : ['max_execution_time', 1];
+  }
+
+  protected override ask<Row>(sql: string, values: readonly string[], em = this.source.manager): Promise<readonly Row[]> {
+    let count = 0;
+    const numbered = sql.replaceAll('?', () => `$${(count += 1)}`);
+    return em.query<Row[]>(numbered, [...values]);
+  }
+
+  protected override modelOf(entity: Type, tenant: string): EntityModel | undefined {
+    return this.source.hasMetadata(entity) ? fromMetadata(this.source.getMetadata(entity), tenant, entity) : undefined;
+  }
+
+  protected override get hasRowSecurity(): boolean {
+    return this.source.options.type === 'postgres';
+  }
+
+  protected override tableOf({ entity, tenant }: EntityModel): TenantTable {
+    const metadata = this.source.getMetadata(entity);
+    const { tableName, schema } = metadata;
+    return {
+      entity: entity.name,
+      table: tableName,
+      ...(schema !== undefined && { schema }),
+      ...(tenant !== undefined && { column: columnOf(metadata, tenant).databaseName }),
+    };
+  }
+}
+
+const ENGINES: readonly string[] = ['postgres', 'mariadb', 'mysql'];
+
+/** MySQL has not come so far. */
+const MARIADB = 10;
+const SECOND = 1_000;
+
+/** A connection whose transaction may still be open is not used again: MariaDB would commit it when the next one begins. */
+async function undo(runner: QueryRunner): Promise<void> {
+  if (!runner.isTransactionActive) return;
+  await runner.rollbackTransaction().catch(() => discard(runner));
+}
+
+/** Ends the connection, so that the pool makes another one. */
+function discard(runner: QueryRunner & { readonly databaseConnection?: { destroy?(): void; end?(): unknown } }): void {
+  const { databaseConnection: connection } = runner;
+  if (connection?.destroy) connection.destroy();
+  else connection?.end?.();
+}
+
+/** The gateways by the rows that they have loaded. */
+const GATEWAYS = new WeakMap<object, TypeOrmGateway>();
+
+/**
+ * Finds the gateway of an entity that it loaded, for the entity's own tools.
+ *
+ * @throws {Error} For an object that was not loaded by one.
+ * @example
+ * cancel(@ToolContext() context: ToolCallContext): Promise<void> {
+ *   return gatewayOf(this).within(context, async (em) => {
+ *     await em.update(Order, { id: this.id, tenant: context.tenant }, { status: OrderStatus.Cancelled });
+ *   });
+ * }
+ */
+export function gatewayOf(entity: object): TypeOrmGateway {
+  const gateway = GATEWAYS.get(entity);
+  if (!gateway) throw new Error('The entity was not loaded by a gateway of @toolloop/resources.');
+  return gateway;
+}
+
+/**
+ * Provides the gateway to TypeORM for `ResourceToolsModule.forRoot({ gateway })`.
+ *
+ * @example
+ * ResourceToolsModule.forRoot({ gateway: typeOrmGateway({ tenancy: { property: 'tenant' } }) });
+ */
+export function typeOrmGateway(options: TypeOrmGatewayOptions = {}): FactoryProvider<TypeOrmGateway> {
+  return {
+    provide: TypeOrmGateway,
+    inject: [options.dataSource ?? DataSource],
+    useFactory: (source: DataSource) => new TypeOrmGateway(source, options),
+  };
+}
