@@ -27,7 +27,13 @@ export interface SqlGatewayOptions<Manager> {
 
 const STATEMENT_MS = 5_000;
 
-/** The common part of the gateways to SQL databases: tenants by row level security where the database has it, and by a column in every statement where it has not. */
+/**
+ * The common part of the gateways to SQL databases: tenants by row level security where the database has it, and by a column in every statement where it has not.
+ *
+ * @example
+ * const gateway: SqlResourceGateway<unknown> = app.get(ResourceGateway);
+ * for (const statement of gateway.statements([Order, Customer])) console.log(`${statement};`);
+ */
 export abstract class SqlResourceGateway<Manager> extends ResourceGateway {
   private readonly models = new Map<Type, EntityModel | undefined>();
   private readonly tenancy: Required<Omit<Tenancy, 'role'>> & Pick<Tenancy, 'role'>;

@@ -194,7 +194,7 @@ function toWhole(text: string): number | string {
   return Number.isSafeInteger(number) ? number : text;
 }
 
-/** What the drivers of PostgreSQL, MariaDB and MySQL say of a refusal. */
+/** The parts of an error of pg or mysql2 that tell what was refused. */
 interface DriverError {
   readonly code?: string;
   readonly errno?: number;
