@@ -28,6 +28,7 @@ export type {
   ToolPresentation,
   ToolRedaction,
   ToolSpec,
+  ValueOrigin,
 } from './tool-definition.js';
 export { duplicatesOf, registerCopy } from './copies.js';
 export { AttemptClock } from './attempt-clock.js';

@@ -19,7 +19,10 @@ export type ContentPart =
   | { readonly type: 'file'; readonly url: string; readonly mediaType: string; readonly name?: string };
 
 /** The trust and privacy of a message's content. The labels stay with the message through conversations, resumes and sub-runs. */
-export type MessageLabels = Pick<ToolLabels, 'returns' | 'reads'>;
+export interface MessageLabels extends Pick<ToolLabels, 'returns' | 'reads'> {
+  /** The most bits that someone outside can have put into untrusted content: switches, choices, dates and the like. @default any number, as of text */
+  readonly outsideBits?: number;
+}
 
 export interface SystemMessage {
   readonly role: 'system';

@@ -5,6 +5,11 @@ export type ToolEffect = 'read_only' | 'state_change' | 'external_side_effect';
 
 export const TOOL_EFFECTS: readonly ToolEffect[] = ['read_only', 'state_change', 'external_side_effect'];
 
+/**
+ * The writer of a value: the application itself, the actor of the run, or anyone else. Fields of a result say it by `x-toolloop-origin` in the tool's output schema.
+ */
+export type ValueOrigin = 'application' | 'actor' | 'outside';
+
 /** The information flow of a tool: whether its result can be trusted, what it reads, and whether it can carry data out. */
 export interface ToolLabels {
   /** The trust in the result; `trusted` only if no outsider can have written any of it. @default 'untrusted' */

@@ -46,6 +46,10 @@ export interface DirectiveAuthority {
     readonly integrity: 'trusted' | 'untrusted';
     readonly confidentiality: 'public' | 'private';
     readonly traced: readonly (string | number)[];
+    /** Bits from outside, where they can be counted. @default none where it is trusted, else any number */
+    readonly outsideBits?: number;
+    /** Set where the user asked for this very call. */
+    readonly requested?: boolean;
   };
   /** The approval of a person, with its rule, policy and terms. It covers this directive alone. */
   readonly approved?: DirectiveApproval;

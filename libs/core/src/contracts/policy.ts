@@ -14,8 +14,9 @@ export interface PolicyGrants {
  * - `off`: none.
  * - `trifecta`: a call that can carry data out, once the run has read private data and untrusted content.
  * - `effect`: every call that is not `read_only`.
- * - `taint`: like `trifecta`, and every call that is not `read_only` once the run has read untrusted content.
- * - `provenance`: like `taint`, except a call whose decisive arguments all come from the user's own words or from trusted results.
+ * - `taint`: like `trifecta`, and every call that is not `read_only` once the run has read untrusted content, but for a call that the user asked for after nothing but switches, choices and dates
+ *   from outside were read.
+ * - `provenance`: as after untrusted content, except a call whose decisive arguments all come from the user's own words or from trusted results.
  */
 export type FlowLevel = 'off' | 'trifecta' | 'effect' | 'taint' | 'provenance';
 
@@ -100,6 +101,8 @@ export interface Policy extends PolicyGrants {
   readonly vouched?: Readonly<Record<string, VouchedTool>>;
   /** @default 'trifecta' */
   readonly flow?: FlowLevel;
+  /** The bits from outside that a run may read, at the level `taint`, before even a call that the user asked for needs an approval. @default 64 */
+  readonly outsideBits?: number;
   /** Only records in each decision what this policy would have said. At least one other policy must decide. @default false */
   readonly shadow?: boolean;
 }
@@ -138,6 +141,10 @@ export interface PolicyCall {
 export interface InformationFlow {
   readonly integrity: 'trusted' | 'untrusted';
   readonly confidentiality: 'public' | 'private';
+  /** The most bits that anyone outside can have told the model; infinite once it has read text. */
+  readonly outsideBits: number;
+  /** Returns whether the user asked for this very call: named its tool, and every decisive argument by a value whose kind leaves no doubt. */
+  isRequested(tool: PolicyTool, args: JsonObject): boolean;
   /** Returns whether a text or a number occurs in the user's own words or in a trusted result. */
   isTraced(value: string | number): boolean;
   /** Returns whether a text occurs whole in the user's own words. */

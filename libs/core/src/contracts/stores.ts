@@ -5,6 +5,7 @@ import type {
   LoopEvent,
   LoopEventSink,
   Message,
+  MessageLabels,
   RecordedAttachment,
   ToolFailure,
   WaitingFor,
@@ -102,7 +103,6 @@ export interface JournalKey {
 
 /** A key, and the proof of its lease: who has lost it neither ends the call nor gives the key back. */
 export type JournalHold = JournalKey & LeaseHold;
-
 /** A call, as its key is bound to it. */
 export interface JournalCall extends JournalKey {
   readonly declaredId: string;
@@ -120,10 +120,11 @@ export interface JournalStart extends JournalCall, LeaseRequest {
 export type JournalOutcome =
   | {
       readonly status: 'succeeded';
-      /** The text that the model read, without images and files. */
+      /** The text that the model read, without images and files; its labels are absent where they are the same for every call. */
       readonly content: string;
       readonly ui: JsonValue;
       readonly attachments?: readonly RecordedAttachment[];
+      readonly labels?: MessageLabels;
       /** Set where the effect took place and only its answer is missing: why it is. `content` says the same. */
       readonly failure?: ToolFailure;
     }

@@ -1,5 +1,6 @@
 import type { Type } from '@nestjs/common';
 import { type Finding, TOOL_EFFECTS, type ToolEffect, type ToolLabels } from '@toolloop/protocol';
+import type { JSONSchema7 } from 'json-schema';
 import 'reflect-metadata';
 import type { RunContext, ToolCallContext } from '../contracts/tool-call.js';
 import { type PerformedDirective, TOOL_SETTINGS, type ToolDirective, type ToolSettings, type ToolWord } from '../contracts/tool.js';
@@ -63,9 +64,14 @@ interface MethodOptions extends ToolBasics {
 /** The options of `@LlmTool()`. `output` or `reveal` says what may leave the tool; the application does not start if a tool has neither. */
 export type LlmToolOptions = MethodOptions &
   (
-    | { readonly output: OutputDeclaration; readonly reveal?: undefined }
-    /** For scalars and plain objects: everything, or the named fields; `[]` for a method that returns nothing. */
-    | { readonly reveal: 'all' | readonly string[]; readonly output?: undefined }
+    | { readonly output: OutputDeclaration; readonly reveal?: undefined; readonly outputSchema?: undefined }
+    | {
+        /** For scalars and plain objects: everything, or the named fields; `[]` for a method that returns nothing. */
+        readonly reveal: 'all' | readonly string[];
+        /** The JSON Schema that every result fits, in which `x-toolloop-origin` says who wrote a field. @default any JSON, of which every text is from outside */
+        readonly outputSchema?: JSONSchema7;
+        readonly output?: undefined;
+      }
   );
 
 export const LLM_TOOL_METADATA = 'toolloop:llm-tool';
@@ -229,6 +235,7 @@ export const LLM_TOOL = defineOptions<LlmToolOptions>(
     directive: optionsOf(DIRECTIVE, { isHere: true }),
     output: CHECKED_BY_USE,
     reveal: CHECKED_BY_USE,
+    outputSchema: CHECKED_BY_USE,
   },
   TOOL_BASICS.settings,
 );

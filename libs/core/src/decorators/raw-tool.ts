@@ -117,7 +117,7 @@ export type RawInput<Input = unknown> = Type<Input> | StandardInput<Input> | JSO
 /** The options of a tool that is no method of a provider. */
 export type RawToolDeclaration<Input = unknown> = Omit<
   LlmToolOptions,
-  'name' | 'output' | 'reveal' | 'idempotencyKey' | 'questions' | 'canCall' | 'preflight' | 'preview' | 'directive'
+  'name' | 'output' | 'outputSchema' | 'reveal' | 'idempotencyKey' | 'questions' | 'canCall' | 'preflight' | 'preview' | 'directive'
 > & {
   /** The tool's id, with its namespace: `web__fetch_page`. */
   readonly id: string;
@@ -135,7 +135,7 @@ export type RawToolDeclaration<Input = unknown> = Omit<
   preview?(this: void, input: Input, context: ToolCallContext): string | ToolPreview | Promise<string | ToolPreview>;
   /** As in `@LlmTool()`, its `compensate` as a function. */
   readonly directive?: RawDirectiveDeclaration<Input>;
-} & Pick<LlmToolOptions, 'output' | 'reveal'>;
+} & Pick<LlmToolOptions, 'output' | 'outputSchema' | 'reveal'>;
 
 export const RAW_TOOL = defineOptions<RawToolDeclaration & { readonly execute?: Executable<unknown>['execute'] }>(
   {
@@ -148,6 +148,7 @@ export const RAW_TOOL = defineOptions<RawToolDeclaration & { readonly execute?: 
     directive: optionsOf(RAW_DIRECTIVE, { isHere: true }),
     output: CHECKED_BY_USE,
     reveal: CHECKED_BY_USE,
+    outputSchema: CHECKED_BY_USE,
     execute: FUNCTION,
   },
   TOOL_BASICS.settings,

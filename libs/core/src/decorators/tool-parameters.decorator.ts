@@ -1,5 +1,5 @@
 import type { Type } from '@nestjs/common';
-import { isObject, type JsonValue } from '@toolloop/protocol';
+import { isObject, type JsonValue, type ValueOrigin } from '@toolloop/protocol';
 import { Allow, ValidateIf } from 'class-validator';
 import type { JSONSchema7Type, JSONSchema7TypeName } from 'json-schema';
 import 'reflect-metadata';
@@ -122,7 +122,7 @@ function record(describe: (index: number) => ToolParameter): ParameterDecorator 
   };
 }
 
-/** The description of a DTO's property for the model. Type and bounds come from class-validator. */
+/** The description of a DTO's property for the model, and of what a property of a result or an argument means for the flow of information. Type and bounds come from class-validator. */
 export interface ToolFieldOptions {
   readonly description?: string;
   readonly example?: JSONSchema7Type;
@@ -132,11 +132,40 @@ export interface ToolFieldOptions {
    * @default false
    */
   readonly nullable?: boolean;
+  /**
+   * The writer of a property of a result, and of all below it: the application, the actor of the run, or anyone outside. Without it a boolean, a date and one of listed values are the
+   * application's, and a text is from outside.
+   * @default that of what the property is in, else by its type
+   */
+  readonly origin?: ValueOrigin;
+  /**
+   * Beside `origin: 'actor'`: the property with the id of the actor whose words the value is, in the same object or in one around it. Where it holds another id, or none that the application wrote,
+   * the value is from outside.
+   */
+  readonly ownedBy?: string;
 }
 
 export const TOOL_FIELD = defineOptions<ToolFieldOptions>(
-  { description: TEXT, example: CHECKED_BY_USE, nullable: BOOLEAN },
-  { wording: { unknown: 'has a @ToolField() with "*", which is no option', option: 'has a @ToolField() whose "*"' } },
+  {
+    description: TEXT,
+    example: CHECKED_BY_USE,
+    nullable: BOOLEAN,
+    origin: oneOf('application', 'actor', 'outside'),
+    ownedBy: TEXT,
+  },
+  {
+    together: ({ origin, ownedBy }, at) =>
+      (origin === 'actor') === (ownedBy !== undefined)
+        ? []
+        : [
+            {
+              at,
+              problem: "has a @ToolField() with one of `origin: 'actor'` and `ownedBy`, which go together",
+              remedy: "Give both, such as { origin: 'actor', ownedBy: 'customerId' }, or neither.",
+            },
+          ],
+    wording: { unknown: 'has a @ToolField() with "*", which is no option', option: 'has a @ToolField() whose "*"' },
+  },
 );
 
 /** The key under which the metadata of class-validator holds what `@ToolField()` says, so that `PartialType()` and the like carry it to the classes they make. */

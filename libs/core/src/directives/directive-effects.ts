@@ -28,7 +28,7 @@ import {
 import { requested, shownArguments } from '../execution/describe.js';
 import { CallPreview } from '../execution/preview.js';
 import { type ToolLoopOptions, TOOL_LOOP_OPTIONS } from '../loop/loop-options.js';
-import { type DataPolicyEngine, CompiledPolicy } from '../policy/policy-engine.js';
+import { type DataPolicyEngine, CompiledPolicy, subjectOf } from '../policy/policy-engine.js';
 import { sha256, toJson } from '../schema/canonical-json.js';
 
 const LONGEST_PART = 256;
@@ -144,15 +144,21 @@ function idOf(key: string): string {
   return `dir_${sha256(key).slice(0, DIGITS_OF_ID)}`;
 }
 
-function authorityOf(actorId: string, { tool: { spec }, input: { args }, scope, request, decision }: AuthorisedCall): DirectiveAuthority {
-  const { integrity, confidentiality } = scope.flow;
+function authorityOf(actorId: string, { tool, input: { args }, scope, request, decision }: AuthorisedCall): DirectiveAuthority {
+  const { integrity, confidentiality, outsideBits } = scope.flow;
   const { approvals } = scope;
-  const flow = { integrity, confidentiality, traced: wordsIn(args).filter((word) => scope.flow.isTraced(word)) };
+  const flow = {
+    integrity,
+    confidentiality,
+    traced: wordsIn(args).filter((word) => scope.flow.isTraced(word)),
+    ...(outsideBits < Infinity && { outsideBits }),
+    requested: scope.flow.isRequested(subjectOf(tool, scope.actor), args),
+  };
   const base = { actorId, policies: narrowingOf(scope), flow };
   if (decision?.kind !== 'require_approval') return base;
   const { rule, policyVersion, approval: terms = [] } = decision;
   const approvalId =
-    approvals.asked.get(request.call.toolCallId) ?? approvals.standingFor(spec.declaredId, `${policyVersion} ${rule}`) ?? '';
+    approvals.asked.get(request.call.toolCallId) ?? approvals.standingFor(tool.spec.declaredId, `${policyVersion} ${rule}`) ?? '';
   return { ...base, approved: { approvalId, rule, policyVersion, terms } };
 }
 

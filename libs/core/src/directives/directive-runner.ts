@@ -305,9 +305,17 @@ function withUndoing(tool: Tool, { intent, result }: DirectiveRecord): Tool {
 
 /** Returns the recorded flow. `isSaid` is asked about reads alone, and a directive is none. */
 function flowOf({ flow }: DirectiveAuthority): InformationFlow {
-  const { integrity, confidentiality } = flow;
+  const { integrity, confidentiality, requested = false } = flow;
+  const { outsideBits = integrity === 'trusted' ? 0 : Infinity } = flow;
   const traced = new Set(flow.traced);
-  return { integrity, confidentiality, isTraced: (value) => traced.has(value), isSaid: () => false };
+  return {
+    integrity,
+    confidentiality,
+    outsideBits,
+    isRequested: () => requested,
+    isTraced: (value) => traced.has(value),
+    isSaid: () => false,
+  };
 }
 
 /** An attempt that is over, and what may follow it. */

@@ -14,6 +14,7 @@ import type { Tool, ToolSettings } from '../contracts/tool.js';
 import { TOOL_BASICS, type ToolBasics } from '../decorators/llm-tool.decorator.js';
 import { defineOptions, FUNCTION, inWords } from '../findings/options.js';
 import { canonicalDeclaration, sha256, toJsonObject } from '../schema/canonical-json.js';
+import { resultSchemaFindings } from '../schema/field-origins.js';
 import { ForeignDeclarationError, narrowedSchema, visible } from '../schema/foreign-schema.js';
 import { optionalNullRemoval } from '../schema/optional-nulls.js';
 import { withoutNullUnions } from '../schema/raw-input.js';
@@ -255,7 +256,7 @@ function contributedFindings(tool: Tool, rules: ContributionRules): Finding[] {
     ...redactionFindings(at, spec),
     ...idFindings(at, tool),
     ...inputFindings(at, tool, rules),
-    ...outputFindings(at, spec, rules),
+    ...(spec.outputSchema ? resultSchemaFindings(at, spec.outputSchema, rules.validators) : []),
     ...decisiveFindings(at, spec.labels, spec.inputSchema),
     ...givenDirectiveFindings(at, tool.directive, { ...tool, effect: spec.effect }),
   ];
@@ -267,11 +268,6 @@ function redactionFindings(at: string, { redaction }: Partial<ToolSpec>): Findin
   return [
     { at, problem: 'The tool does not say which data may leave it.', remedy: 'Give its spec a redaction, and an output that obeys it.' },
   ];
-}
-
-function outputFindings(at: string, { outputSchema }: ToolSpec, { validators }: ContributionRules): Finding[] {
-  const broken = outputSchema && validators.problemWith(outputSchema);
-  return broken === undefined ? [] : [{ at, problem: `The output schema cannot be used: ${broken}.`, remedy: 'Correct the schema.' }];
 }
 
 /** A declared id of its own could be one that a policy names for another tool, or a glob. */

@@ -18,6 +18,7 @@ import { TOOL_PROVIDER } from '../decorators/tool-provider.decorator.js';
 import { nearestName } from '../findings/options.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import { compileRawInput, isStandardSchema } from '../schema/raw-input.js';
+import { resultSchemaFindings } from '../schema/field-origins.js';
 import type { ProjectionCompiler } from '../schema/result-projection.js';
 import { compileReveal } from '../schema/reveal.js';
 import { declaredFindings, patternWarnings } from '../schema/subset.js';
@@ -159,10 +160,13 @@ export class ToolTemplateCompiler {
   }
 
   private compileOutput(at: string, options: DeclaredOptions): CompiledOutput {
-    const { reveal, output } = options;
-    if (reveal !== undefined && output !== undefined) return nothingLeaves({ at, ...SAID_TWICE });
-    if (isReveal(reveal))
-      return { projector: compileReveal(reveal), redaction: { kind: 'reveal', fields: reveal }, returns: undefined, findings: [] };
+    const { reveal, output, outputSchema: schema } = options;
+    if ((reveal !== undefined || schema !== undefined) && output !== undefined) return nothingLeaves({ at, ...SAID_TWICE });
+    if (isReveal(reveal)) {
+      const findings = schema ? resultSchemaFindings(at, schema, this.validators) : [];
+      const declared = schema && findings.length === 0 && { schema };
+      return { projector: compileReveal(reveal), redaction: { kind: 'reveal', fields: reveal }, returns: undefined, ...declared, findings };
+    }
     const returns = output === undefined ? undefined : resolveOutput(output);
     if (!returns) return nothingLeaves({ at, ...NO_REDACTION });
     const projector = this.projections.compile(returns);
@@ -324,7 +328,7 @@ const COMES_WITH_RESULT = {
 };
 const SAID_TWICE = {
   problem: 'The tool says twice which data may leave it.',
-  remedy: 'Keep `output` for classes, or `reveal` for everything else.',
+  remedy: 'Keep `output` for classes, or `reveal`, with `outputSchema`, for everything else.',
 };
 const NO_REDACTION = {
   problem: 'The tool does not say which data may leave it.',

@@ -309,6 +309,8 @@ function saidAsWell(flow: InformationFlow, said: TrustedText): InformationFlow {
   return {
     integrity: flow.integrity,
     confidentiality: flow.confidentiality,
+    outsideBits: flow.outsideBits,
+    isRequested: (tool, args) => flow.isRequested(tool, args),
     isTraced: (value) => flow.isTraced(value) || said.has(value),
     isSaid: (value) => flow.isSaid(value),
   };

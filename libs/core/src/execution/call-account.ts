@@ -2,6 +2,7 @@ import { Logger } from '@nestjs/common';
 import type { MessageLabels } from '@toolloop/protocol';
 import type { Toolset } from '../catalog/toolset.js';
 import type { PolicyEngine } from '../contracts/policy.js';
+import { namesOutsiders } from '../schema/field-origins.js';
 import { type AccountAddition, type AccountKey, type AccountStore, DEFAULT_SESSIONS, type SessionAccount } from '../contracts/session.js';
 import type { Tool } from '../contracts/tool.js';
 import { outsideOfRuns } from './store-calls.js';
@@ -168,9 +169,10 @@ export class CallAccount {
 }
 
 /** The labels of all that a call of a tool may read. A sub-run may read anything. */
-export function labelsReadBy({ origin, subRun, spec: { labels } }: Tool): MessageLabels {
+export function labelsReadBy({ origin, subRun, spec: { labels, outputSchema } }: Tool): MessageLabels {
   if (subRun) return UNKNOWN_READER;
-  return { returns: origin.trusted ? labels.returns : 'untrusted', reads: labels.reads };
+  const mayTrust = origin.trusted && !namesOutsiders(outputSchema);
+  return { returns: mayTrust ? labels.returns : 'untrusted', reads: labels.reads };
 }
 
 /** Returns how long the account of sessions is kept after its last use: a little longer than a session, so that none outlives its own. */

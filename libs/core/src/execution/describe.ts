@@ -14,10 +14,20 @@ import type { JournalOutcome } from '../contracts/stores.js';
 import type { Attachment } from '../contracts/tool-call.js';
 import type { ProjectionObserver, Tool } from '../contracts/tool.js';
 import { isPermitted } from '../policy/policy-engine.js';
+import { labelsOfBits } from '../policy/flow.js';
+import { namesOutsiders, readOrigins } from '../schema/field-origins.js';
 import { ProjectionError } from '../schema/reveal.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import { CallFailure, toJsonApi } from './call-failure.js';
-import type { Call, CallPending, InvokedResult, ReadCall, SubRunCheckpoint, ToolOutcome } from './call.js';
+import {
+  advance,
+  type Call,
+  type CallPending,
+  type InvokedResult,
+  type ReadCall,
+  type SubRunCheckpoint,
+  type ToolOutcome,
+} from './call.js';
 import {
   cut,
   type Hinted,
@@ -62,6 +72,7 @@ export class ResultDescriber {
     const shown = this.project(call, live, { audience: 'model', observer: objects?.observe });
     const model = withoutSecrets(shown, call);
     this.assertDeclared(tool, model);
+    labelByFields(call, model, attachments.length > 0);
     const metadata = metadataOf(call);
     const ui = withMetadata(withoutSecrets(this.project(call, live, { audience: 'ui' }), call), metadata);
     const sentence = this.sentenceFor(call, model);
@@ -129,6 +140,17 @@ export class ResultDescriber {
     );
     return new CallFailure({ code: 'invalid_output', safeMessage: 'The tool ran, but its result cannot be shown.' }, { cause: error });
   }
+}
+
+/** Labels a result by the fields of its schema. Without one, and of a tool that cannot be trusted, the labels of the tool hold for all of it. */
+function labelByFields(call: ReadCall, value: JsonValue, hasAttachments: boolean): void {
+  const { spec, origin } = call.tool;
+  const { outputSchema: schema, labels } = spec;
+  if (!origin.trusted || !schema || hasAttachments || (labels.returns === 'trusted' && !namesOutsiders(schema))) return;
+  const { flow, actorId } = call.scope;
+  const inherited = labels.returns === 'trusted' ? 'application' : undefined;
+  const { outsideBits } = readOrigins(value, schema, { inherited, actorId, isKnown: (id) => flow.isTraced(id) });
+  advance(call, { labels: { ...labelsOfBits(outsideBits), reads: labels.reads } });
 }
 
 /** The value without the credentials that the call was handed. */
@@ -274,11 +296,12 @@ export function succeeded(call: Call, live: unknown, result: DescribedResult): T
 export function replayed(call: Call, outcome: JournalOutcome): ToolOutcome {
   if (outcome.status === 'failed') return failed(call, outcome.failure);
   if (outcome.failure) return failed(call, outcome.failure);
-  const { content, ui, attachments } = outcome;
+  const { content, ui, attachments, labels } = outcome;
   return {
     record: { ...basicRecord(call), status: 'succeeded', result: ui, ...(attachments && { attachments }) },
     content: withParts(content, attachments),
     ...(call.tool && { tool: call.tool }),
+    ...(labels && { labels }),
   };
 }
 

@@ -71,7 +71,7 @@ export class CallPerformer {
   private async shown(call: AuthorisedCall, invoked: InvokedResult): Promise<ToolOutcome> {
     try {
       const result = this.describer.describe(call, invoked);
-      if (call.lease) await this.effects.succeed(call, toOutcome(result));
+      if (call.lease) await this.effects.succeed(call, toOutcome(result, call));
       return succeeded(call, invoked.live, result);
     } catch (error) {
       const { tool, scope } = call;
@@ -140,8 +140,8 @@ function isLeftInFlight(error: unknown, call: AuthorisedCall): boolean {
   return true;
 }
 
-function toOutcome({ lasting: content, ui, attachments }: DescribedResult): JournalOutcome {
-  return { status: 'succeeded', content, ui, ...(attachments && { attachments }) };
+function toOutcome({ lasting: content, ui, attachments }: DescribedResult, { labels }: AuthorisedCall): JournalOutcome {
+  return { status: 'succeeded', content, ui, ...(attachments && { attachments }), ...(labels && { labels }) };
 }
 
 /** Invokes the method once, with this input. */

@@ -245,9 +245,18 @@ function begin(strategy: ToolInjectionStrategy, beginning: RunBeginning): ToolIn
   }
 }
 
+const yes = (): boolean => true;
+
 /** Policy's decision about a first call without arguments, in a run that has read nothing but the user's words. */
 function firstCallOf(tool: Pick<Tool, 'spec' | 'origin'>, { policies, actor }: ListingScope): Decision {
-  const flow: InformationFlow = { integrity: 'trusted', confidentiality: 'private', isTraced: () => true, isSaid: () => true };
+  const flow: InformationFlow = {
+    integrity: 'trusted',
+    confidentiality: 'private',
+    outsideBits: 0,
+    isRequested: yes,
+    isTraced: yes,
+    isSaid: yes,
+  };
   return decide(policies, { ...subjectOf(tool, actor), call: { args: {}, flow, spent: new SpendingLedger() } });
 }
 

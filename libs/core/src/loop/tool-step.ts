@@ -14,6 +14,7 @@ import { isPermitted } from '../policy/policy-engine.js';
 import type { LiveRun, OwnScope } from './live-run.js';
 import type { CallSession } from './run-plan.js';
 import { labelsReadBy } from '../execution/call-account.js';
+import { namesOutsiders } from '../schema/field-origins.js';
 import { callOf, type InjectionContext, type ResultInjection, shownResult } from './result-injection.js';
 import { assistantMessage, checkpointIn, type Finish, type LoopState, type PendingStep } from './loop-state.js';
 
@@ -316,9 +317,12 @@ const OWN_WORDS = new Set<ToolErrorCode>([
   'aborted',
 ]);
 
-function labelsOf({ origin, spec: { labels } }: Tool, code: ToolErrorCode | undefined, own: MessageLabels | undefined): MessageLabels {
+function labelsOf({ origin, spec }: Tool, code: ToolErrorCode | undefined, own: MessageLabels | undefined): MessageLabels {
   if (code !== undefined && OWN_WORDS.has(code)) return { returns: 'trusted', reads: 'public' };
-  return own ?? { returns: origin.trusted ? labels.returns : 'untrusted', reads: labels.reads };
+  if (own) return own;
+  const { labels, outputSchema } = spec;
+  const isOfApplication = origin.trusted && (code !== undefined || !namesOutsiders(outputSchema));
+  return { returns: isOfApplication ? labels.returns : 'untrusted', reads: labels.reads };
 }
 
 /** A run that waited and ended otherwise: what its last step did stays in the transcript, before what the user added meanwhile; what waited was not done. */

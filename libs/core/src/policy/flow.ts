@@ -1,10 +1,17 @@
-import { isJsonList, isWebAddress, type JsonValue, type Message, type MessageLabels } from '@toolloop/protocol';
+import { isDeepStrictEqual } from 'node:util';
+import { isJsonList, isWebAddress, type JsonObject, type JsonValue, type Message, type MessageLabels } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
-import type { FlowLevel, InformationFlow, PolicyCall, PolicySubject } from '../contracts/policy.js';
+import type { FlowLevel, InformationFlow, PolicyCall, PolicySubject, PolicyTool } from '../contracts/policy.js';
 import type { Ruling } from './rules.js';
+import { UserRequest } from './user-request.js';
 
 /** Decides by the content that the run has read whether a call needs an approval. Undefined if the information flow does not require one. */
-export function flowRuling(level: FlowLevel, subject: PolicySubject, call: PolicyCall): Ruling | undefined {
+export function flowRuling(
+  level: FlowLevel,
+  subject: PolicySubject,
+  call: PolicyCall,
+  mostBits = DEFAULT_OUTSIDE_BITS,
+): Ruling | undefined {
   switch (level) {
     case 'off':
       return undefined;
@@ -13,7 +20,7 @@ export function flowRuling(level: FlowLevel, subject: PolicySubject, call: Polic
     case 'trifecta':
       return completesTrifecta(subject, call) ? ask(level, LEGS) : undefined;
     case 'taint':
-      return taintRuling(level, subject, call);
+      return taintRuling(subject, call, mostBits);
     case 'provenance':
       return provenanceRuling(level, subject, call);
   }
@@ -29,16 +36,37 @@ function completesTrifecta(subject: PolicySubject, call: PolicyCall): boolean {
   return subject.effect !== 'read_only' || !isOfSaidAddresses(subject, call);
 }
 
-function taintRuling(level: FlowLevel, subject: PolicySubject, call: PolicyCall): Ruling | undefined {
+/** The bits from outside that a model may have read and still make the very call that the user asked for: too few for an instruction. */
+export const DEFAULT_OUTSIDE_BITS = 64;
+
+/**
+ * Decides by how much someone outside can have told the model. Nothing: the call is the user's and the application's. A few bits may have chosen among calls, so that one goes unasked only where
+ * the user asked for that very call. More than the budget may be an instruction.
+ */
+function taintRuling(subject: PolicySubject, call: PolicyCall, mostBits: number): Ruling | undefined {
+  const { outsideBits } = call.flow;
+  if (outsideBits > 0 && outsideBits <= mostBits && isRequested(subject, call)) return undefined;
+  return taintedRuling('taint', subject, call);
+}
+
+function taintedRuling(level: FlowLevel, subject: PolicySubject, call: PolicyCall): Ruling | undefined {
   const { effect, labels } = subject;
   if (completesTrifecta(subject, call)) return ask(level, LEGS);
   if (effect === 'read_only' || labels.accepts?.untrusted || call.flow.integrity === 'trusted') return undefined;
   return ask(level, 'The run has read untrusted content, and this tool changes things.');
 }
 
+/** Tells whether the user asked for this very call, which happens once. */
+function isRequested(subject: PolicySubject, { args, flow, spent }: PolicyCall): boolean {
+  const decisive = subject.labels.decisive ?? Object.keys(args);
+  const isSame = (other: JsonObject): boolean => decisive.every((name) => isDeepStrictEqual(other[name], args[name]));
+  const isRepeated = spent.calls.some((one) => one.declaredId === subject.declaredId && isSame(one.args));
+  return !isRepeated && flow.isRequested(subject, args);
+}
+
 /** Decides by origin: decisive arguments must come from the user, and the others may come from anywhere, as long as no private data can leave in them. */
 function provenanceRuling(level: FlowLevel, subject: PolicySubject, call: PolicyCall): Ruling | undefined {
-  if (!isTraced(subject, call)) return taintRuling(level, subject, call);
+  if (!isTraced(subject, call)) return taintedRuling(level, subject, call);
   return completesTrifecta(subject, call) && !isWhollyTraced(subject, call) ? ask(level, LEGS) : undefined;
 }
 
@@ -115,48 +143,53 @@ export class MessageFlow implements InformationFlow {
   private trusted: TrustedText | undefined;
   private said: TrustedText | undefined;
 
+  private request: UserRequest | undefined;
+
   private constructor(
     private readonly messages: readonly Message[],
-    readonly integrity: InformationFlow['integrity'],
+    readonly outsideBits: number,
     readonly confidentiality: InformationFlow['confidentiality'],
     /** The flow of the outer run of a sub-run, at the time of its call. */
     private readonly outer?: InformationFlow,
   ) {}
 
   static of(messages: readonly Message[]): MessageFlow {
-    return new MessageFlow([], 'trusted', 'public').at(messages);
+    return new MessageFlow([], 0, 'public').at(messages);
   }
 
   /** Creates the flow of a run with instructions of this privacy, which a model reads before everything else. */
   static instructed(reads: MessageLabels['reads']): MessageFlow {
-    return new MessageFlow([], 'trusted', reads);
+    return new MessageFlow([], 0, reads);
   }
 
   /** Creates the flow of a sub-run: it begins with everything that the outer run had read, and shares the user's words with it. */
   static within(outer: InformationFlow): MessageFlow {
-    return new MessageFlow([], outer.integrity, outer.confidentiality, outer);
+    return new MessageFlow([], outer.outsideBits, outer.confidentiality, outer);
   }
 
   /** Returns the flow of a transcript that extends this one's. The cost grows with the new messages only. */
   at(messages: readonly Message[]): MessageFlow {
     if (messages === this.messages) return this; // the calls of one step share what was found out
     const read = messages.slice(this.messages.length);
-    const isTainted = this.integrity === 'untrusted' || read.some(isUntrusted);
     const isPrivate = this.confidentiality === 'private' || read.some(isPrivateContent);
-    return new MessageFlow(messages, isTainted ? 'untrusted' : 'trusted', isPrivate ? 'private' : 'public', this.outer);
+    return new MessageFlow(messages, read.reduce(bitsAfter, this.outsideBits), isPrivate ? 'private' : 'public', this.outer);
   }
 
   /** Returns the flow of a model that has also read these messages, which are not in the transcript. */
   beside(shown: readonly Message[]): MessageFlow {
     const other = MessageFlow.of(shown);
-    const integrity = other.integrity === 'untrusted' ? 'untrusted' : this.integrity;
-    return new MessageFlow(this.messages, integrity, other.confidentiality === 'private' ? 'private' : this.confidentiality, this.outer);
+    const isPrivate = other.confidentiality === 'private' || this.confidentiality === 'private';
+    return new MessageFlow(this.messages, Math.max(this.outsideBits, other.outsideBits), isPrivate ? 'private' : 'public', this.outer);
   }
 
   /** Returns the flow of a model that has also read untrusted text outside of the messages. */
   tainted(): MessageFlow {
-    if (this.integrity === 'untrusted') return this;
-    return new MessageFlow(this.messages, 'untrusted', this.confidentiality, this.outer);
+    if (this.outsideBits === Infinity) return this;
+    return new MessageFlow(this.messages, Infinity, this.confidentiality, this.outer);
+  }
+
+  get integrity(): InformationFlow['integrity'] {
+    return this.outsideBits > 0 ? 'untrusted' : 'trusted';
   }
 
   isTraced(value: string | number): boolean {
@@ -164,10 +197,27 @@ export class MessageFlow implements InformationFlow {
     return this.trusted.has(value) || this.outer?.isTraced(value) === true;
   }
 
+  isRequested(tool: PolicyTool, args: JsonObject): boolean {
+    this.request ??= new UserRequest(this.messages.filter(isOfUser).flatMap(textsOf));
+    return this.request.names(tool, args) || this.outer?.isRequested(tool, args) === true;
+  }
+
   isSaid(value: string): boolean {
     this.said ??= new TrustedText(this.messages.filter(isOfUser).flatMap(textsOf));
     return this.said.has(value) || this.outer?.isSaid(value) === true;
   }
+}
+
+/** Returns labels for so many bits from outside. */
+export function labelsOfBits(outsideBits: number): Omit<MessageLabels, 'reads'> {
+  if (outsideBits === 0) return { returns: 'trusted' };
+  return { returns: 'untrusted', ...(outsideBits < Infinity && { outsideBits: Math.ceil(outsideBits * 100) / 100 }) };
+}
+
+/** The bits that were read by the end of a message. The labels of an answer cover all that its model had read, so they add nothing to what is known of that. */
+function bitsAfter(before: number, message: Message): number {
+  const bits = isUntrusted(message) ? (message.labels?.outsideBits ?? Infinity) : 0;
+  return message.role === 'assistant' ? Math.max(before, bits) : before + bits;
 }
 
 /** Tells whether a message is untrusted; a result without labels is. */

@@ -283,8 +283,8 @@ export class CompiledPolicy extends PolicyEngine {
 
   /** Decides about a call: an exhausted budget denies it; otherwise any rule may require an approval. */
   private rulingOnCall(subject: PolicySubject, call: PolicyCall): Ruling | undefined {
-    const { runBudgets = [], requireApproval = [], flow = 'trifecta' } = this.policy;
-    const closing = flowRuling(flow, subject, call);
+    const { runBudgets = [], requireApproval = [], flow = 'trifecta', outsideBits } = this.policy;
+    const closing = flowRuling(flow, subject, call, outsideBits);
     const budget = runBudgets.length > 0 ? budgetRuling(runBudgets, subject, call) : undefined;
     if (budget?.kind === 'deny') return budget;
     return together([approvalRuling(requireApproval, subject, call, this.validators), budget, closing]);

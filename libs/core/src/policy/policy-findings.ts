@@ -293,6 +293,7 @@ export const POLICY_SCHEMA: JSONSchema7 = record(
     connections: { type: 'array', items: record({ tools: patterns, connections: patterns }, ['tools', 'connections']) },
     vouched: { type: 'object', additionalProperties: vouchedTool },
     flow: { type: 'string', enum: ['off', 'trifecta', 'effect', 'taint', 'provenance'] },
+    outsideBits: { type: 'number', minimum: 0 },
     shadow: flag,
   },
   ['allow'],

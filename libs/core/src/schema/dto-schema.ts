@@ -3,6 +3,7 @@ import type { JsonValue } from '@toolloop/protocol';
 import type { JSONSchema7, JSONSchema7TypeName } from 'json-schema';
 import type { ResolvedOutput } from '../decorators/tool-metadata.js';
 import { exposedPropertiesOf, isVisibleTo, type ScalarKind, shapeFor } from './exposed-properties.js';
+import { ORIGIN_KEYWORD, OWNER_KEYWORD } from './field-origins.js';
 import { inputPropertiesOf, type ValidationRule, validationRulesOf } from './property-metadata.js';
 import { type DtoProperty, propertyDefaultsOf, type PropertyProblem, type PropertySchema, propertySchema } from './property-schema.js';
 import { type Conversion, dateToJson, scalarOfInstance, scalarToJson } from './reveal.js';
@@ -204,9 +205,16 @@ class Definitions {
   private readonly schemas = new Map<string, JSONSchema7>();
 
   schemaOf(type: Type): JSONSchema7 {
-    const properties = exposedPropertiesOf(type)
-      .filter((property) => !property.method && property.name !== '__proto__' && isVisibleTo(property, 'model'))
-      .map((property) => [property.name, this.propertySchema(shapeFor(property, 'model'))] as const);
+    const exposed = exposedPropertiesOf(type).filter(
+      (property) => !property.method && property.name !== '__proto__' && isVisibleTo(property, 'model'),
+    );
+    const nameOf = (property: string): string => exposed.find((one) => one.property === property)?.name ?? property;
+    const properties = exposed.map((property) => {
+      const { origin, ownedBy } = property.field();
+      const owner = ownedBy !== undefined && { [OWNER_KEYWORD]: nameOf(ownedBy) };
+      const schema = { ...this.propertySchema(shapeFor(property, 'model')), ...(origin && { [ORIGIN_KEYWORD]: origin }), ...owner };
+      return [property.name, schema] as const;
+    });
     return { type: 'object', properties: Object.fromEntries(properties), additionalProperties: false };
   }
 

@@ -3,6 +3,8 @@ import { type Audience, isObject } from '@toolloop/protocol';
 import { TransformationType } from 'class-transformer';
 import { distance } from 'fastest-levenshtein';
 import 'reflect-metadata';
+import { TOOL_FIELD, type ToolFieldOptions } from '../decorators/tool-parameters.decorator.js';
+import { validationRulesOf } from './property-metadata.js';
 import { transformMetadata as storage } from './transform-metadata.js';
 
 export const AUDIENCES: readonly Audience[] = ['model', 'ui', 'audit'];
@@ -40,6 +42,8 @@ export interface ExposedProperty {
   readonly method: boolean;
   /** The type that the compiler recorded; {@link PropertyShape} says how far it is trusted. */
   readonly designType: unknown;
+  /** The options of its `@ToolField()`. */
+  field(): ToolFieldOptions;
   /** The transforms, in the order in which they apply. */
   readonly transforms: readonly PropertyTransform[];
   /** The class that projects its objects: `@Type(() => X)`, else its TypeScript type, if that class exposes anything. Resolved late, since classes refer to each other. */
@@ -147,6 +151,7 @@ function exposesNothing(type: Type): ExposureFinding {
 function propertyFindings(type: Type, property: ExposedProperty): ExposureFinding[] {
   const at = `${type.name}.${property.property}`;
   const findings = [property, ...property.transforms].flatMap(({ groups }) => groupFindings(at, groups));
+  findings.push(...TOOL_FIELD.findings(property.field(), at).map(({ problem, remedy }) => ({ problem: `${at} ${problem}`, remedy })));
   const broken = AUDIENCES.filter((audience) => isVisibleTo(property, audience))
     .map((audience) => shapeFor(property, audience))
     .find((shape) => shape.kind === 'broken');
@@ -229,6 +234,7 @@ function exposedProperty(type: Type, property: string, target: unknown, options:
     groups: options.groups,
     method: isMethod(type.prototype as object, property),
     designType,
+    field: () => fieldOf(type, property),
     transforms: transformsOf(type, property),
     shape,
     nested: () => {
@@ -236,6 +242,11 @@ function exposedProperty(type: Type, property: string, target: unknown, options:
       return found.kind === 'class' ? found.type : undefined;
     },
   };
+}
+
+function fieldOf(type: Type, property: string): ToolFieldOptions {
+  const rules = validationRulesOf(type).filter((rule) => rule.property === property && rule.field);
+  return rules.at(-1)?.field?.options ?? {};
 }
 
 /** Reads the content of a property from `@Type()`, which names the class of the elements, but not whether there is one or a list; the same in every compiler. */

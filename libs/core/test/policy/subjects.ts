@@ -1,7 +1,14 @@
 import type { InformationFlow, PolicyCall, PolicySubject } from '@toolloop/core/policy';
 
 /** Of a caller whose every word the application vouches for: nothing was read, everything was meant. */
-export const TRUSTED_FLOW: InformationFlow = { integrity: 'trusted', confidentiality: 'public', isTraced: () => true, isSaid: () => true };
+export const TRUSTED_FLOW: InformationFlow = {
+  integrity: 'trusted',
+  confidentiality: 'public',
+  outsideBits: 0,
+  isRequested: () => true,
+  isTraced: () => true,
+  isSaid: () => true,
+};
 
 /** What a policy is asked about, for a trusted tool of tenant acme that reads unless told otherwise. */
 export function subjectOf(given: Partial<PolicySubject> = {}): PolicySubject {
@@ -23,5 +30,12 @@ export function callOf(given: Partial<PolicyCall> = {}): PolicyCall {
 
 /** A run that has read everything, in which the user said these words. */
 export function taintedBy(isTraced: InformationFlow['isTraced'] = () => false): InformationFlow {
-  return { integrity: 'untrusted', confidentiality: 'private', isTraced, isSaid: isTraced };
+  return {
+    integrity: 'untrusted',
+    confidentiality: 'private',
+    outsideBits: Infinity,
+    isRequested: () => false,
+    isTraced,
+    isSaid: isTraced,
+  };
 }

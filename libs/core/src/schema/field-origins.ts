@@ -1,0 +1,305 @@
+import { type Finding, isJsonList, isJsonObject, type JsonObject, type JsonValue, type ValueOrigin } from '@toolloop/protocol';
+import type { JSONSchema7, JSONSchema7Definition } from 'json-schema';
+import type { SchemaValidators } from './validators.js';
+
+/** The keyword of a schema that says where a value, and all below it, comes from. */
+export const ORIGIN_KEYWORD = 'x-toolloop-origin';
+
+/** The keyword beside `x-toolloop-origin: 'actor'`: the property, of the nearest object around the value that has it, with the id of the actor whose words the value is. */
+export const OWNER_KEYWORD = 'x-toolloop-owned-by';
+
+const ORIGINS: ReadonlySet<unknown> = new Set<ValueOrigin>(['application', 'actor', 'outside']);
+
+/** The circumstances in which a value is read. */
+export interface OriginReading {
+  /** The origin of what no field says; without it, each value has the default of its type. */
+  readonly inherited?: ValueOrigin | undefined;
+  /** The actor of the run, whose own fields count as their words. */
+  readonly actorId: string | undefined;
+  /** Tells whether the user or a trusted result gave an id before: then it tells nothing new. */
+  isKnown(id: string): boolean;
+  /** Returns what the model reads in the place of a text from outside. @default the text itself */
+  hide?(value: JsonValue): JsonValue;
+}
+
+/** A value as a model reads it, and the bits that someone outside can have put into what is shown of it; infinite for text. */
+export interface ReadValue {
+  readonly shown: JsonValue;
+  readonly outsideBits: number;
+}
+
+/**
+ * Counts what someone outside can have said in a value, by its schema. A field has the origin that its schema names, else that of what it is in; else a boolean, a number between bounds,
+ * one of listed values and a date are the application's, and anything else is text from outside. Keys that no schema names and the length of a list of nothing but outside values count as
+ * text as well.
+ */
+export function readOrigins(value: JsonValue, schema: JSONSchema7 | undefined, reading: OriginReading): ReadValue {
+  const walk = new OriginWalk(schema ?? {}, reading);
+  const shown = walk.value(value, schema ?? {}, { inherited: reading.inherited, around: [] });
+  return { shown, outsideBits: walk.bits };
+}
+
+/** Tells whether some part of a schema says that it comes from outside or from an actor, so that a result of a trusted tool has to be looked at. */
+export function namesOutsiders(schema: JSONSchema7 | undefined): boolean {
+  return schema !== undefined && someSchema(schema, (one) => originIn(one) === 'outside' || originIn(one) === 'actor');
+}
+
+/** Tells whether some part of a schema names an origin. */
+export function namesOrigins(schema: JSONSchema7 | undefined): boolean {
+  return schema !== undefined && someSchema(schema, (one) => originIn(one) !== undefined);
+}
+
+/** Finds why the schema of a result cannot be used: it does not compile, or names an origin that there is not, or an actor's value without the property that says whose. */
+export function resultSchemaFindings(at: string, schema: JSONSchema7, validators: SchemaValidators): Finding[] {
+  const broken = validators.problemWith(schema);
+  if (broken !== undefined) return [{ at, problem: `The output schema cannot be used: ${broken}.`, remedy: 'Correct the schema.' }];
+  const findings: Finding[] = [];
+  someSchema(schema, (one) => {
+    const problem = originProblem(Reflect.get(one, ORIGIN_KEYWORD), Reflect.get(one, OWNER_KEYWORD));
+    if (problem) findings.push({ at, ...problem });
+    return false;
+  });
+  return findings;
+}
+
+function originProblem(origin: unknown, owner: unknown): Pick<Finding, 'problem' | 'remedy'> | undefined {
+  if (origin !== undefined && !isOrigin(origin))
+    return { problem: `Its output schema names the origin ${JSON.stringify(origin)}.`, remedy: `Name one of ${[...ORIGINS].join(', ')}.` };
+  if ((origin === 'actor') === (typeof owner === 'string')) return undefined;
+  return {
+    problem: `Its output schema has one of "${ORIGIN_KEYWORD}": "actor" and "${OWNER_KEYWORD}", which go together.`,
+    remedy: 'Name the property with the id of the actor, or leave both out.',
+  };
+}
+
+function someSchema(schema: JSONSchema7Definition, holds: (one: JSONSchema7) => boolean): boolean {
+  if (typeof schema === 'boolean') return false;
+  const { properties = {}, $defs = {}, definitions = {}, items, additionalProperties } = schema;
+  const named = [properties, $defs, definitions].flatMap((schemas) => Object.values(schemas));
+  const inner = [
+    ...named,
+    ...(items === undefined ? [] : [items].flat()),
+    ...(additionalProperties === undefined ? [] : [additionalProperties]),
+  ];
+  return holds(schema) || inner.some((one) => someSchema(one, holds));
+}
+
+function originIn(schema: object): ValueOrigin | undefined {
+  const origin: unknown = Reflect.get(schema, ORIGIN_KEYWORD);
+  return isOrigin(origin) ? origin : undefined;
+}
+
+function isOrigin(value: unknown): value is ValueOrigin {
+  return ORIGINS.has(value);
+}
+
+/** An object around a value, and where its properties come from. */
+interface Surrounding {
+  readonly value: JsonObject;
+  readonly schema: JSONSchema7;
+  readonly inherited: ValueOrigin | undefined;
+}
+
+interface Place {
+  readonly inherited: ValueOrigin | undefined;
+  /** The objects around it, the nearest first. */
+  readonly around: readonly Surrounding[];
+}
+
+class OriginWalk {
+  bits = 0;
+
+  constructor(
+    private readonly root: JSONSchema7,
+    private readonly reading: OriginReading,
+  ) {}
+
+  value(value: JsonValue, given: JSONSchema7Definition | undefined, place: Place): JsonValue {
+    const schema = this.resolved(given);
+    const inherited = this.originOf(given, schema, place);
+    const here = { inherited, around: place.around };
+    if (isJsonList(value)) return this.list(value, schema, here);
+    if (isJsonObject(value)) return this.object(value, schema, here);
+    return this.scalar(value, schema, inherited);
+  }
+
+  private list(value: readonly JsonValue[], schema: JSONSchema7, place: Place): JsonValue {
+    const items = typeof schema.items === 'object' && !Array.isArray(schema.items) ? schema.items : undefined;
+    if (!isVouchedFor(place.inherited) && !this.hasInsideValue(items, place.inherited)) return this.text(value);
+    return value.map((item) => this.value(item, items, place));
+  }
+
+  private object(value: JsonObject, schema: JSONSchema7, place: Place): JsonValue {
+    const { properties = {}, additionalProperties } = schema;
+    const others = typeof additionalProperties === 'object' ? additionalProperties : undefined;
+    const isOpen = Object.keys(value).some((key) => !Object.hasOwn(properties, key));
+    const ofKeys = this.originOf(others, this.resolved(others), place);
+    if (isOpen && !isVouchedFor(ofKeys)) return this.text(value);
+    const inside = { inherited: place.inherited, around: [{ value, schema, inherited: place.inherited }, ...place.around] };
+    return Object.fromEntries(
+      Object.entries(value).map(([key, one]) => [key, this.value(one, Object.hasOwn(properties, key) ? properties[key] : others, inside)]),
+    );
+  }
+
+  private scalar(value: string | number | boolean | null, schema: JSONSchema7, origin: ValueOrigin | undefined): JsonValue {
+    if (isVouchedFor(origin)) return value;
+    const bits = capacityOf(value, schema);
+    if (origin === undefined && (bits !== undefined || isBetweenBounds(value, schema))) return value;
+    if (bits === undefined) return this.text(value, schema);
+    this.bits += bits;
+    return value;
+  }
+
+  /** A text tells more than can be counted, unless nothing of it is shown, or it is an id that was known. */
+  private text(value: JsonValue, schema?: JSONSchema7): JsonValue {
+    const id = schema && typeof value === 'string' ? idBits(value, schema) : undefined;
+    if (id !== undefined && typeof value === 'string') {
+      if (!this.reading.isKnown(value)) this.bits += id;
+      return value;
+    }
+    if (this.reading.hide) return this.reading.hide(value);
+    this.bits += isEmpty(value) ? 1 : Infinity;
+    return value;
+  }
+
+  private originOf(given: JSONSchema7Definition | undefined, schema: JSONSchema7, { inherited, around }: Place): ValueOrigin | undefined {
+    const named = typeof given === 'object' && originIn(given) !== undefined ? given : schema;
+    const origin = originIn(named);
+    if (origin !== 'actor') return origin ?? inherited;
+    return this.isOwn(Reflect.get(named, OWNER_KEYWORD), around) ? 'actor' : 'outside';
+  }
+
+  /** The id of the owner must be the application's: an outsider could write any into a field of their own. */
+  private isOwn(property: unknown, around: readonly Surrounding[]): boolean {
+    if (typeof property !== 'string' || this.reading.actorId === undefined) return false;
+    const record = around.find(({ value }) => Object.hasOwn(value, property));
+    if (!record) return false;
+    const origin = this.namedIn(record.schema.properties?.[property]) ?? record.inherited;
+    const owner = record.value[property];
+    const isId = typeof owner === 'string' || typeof owner === 'number';
+    return origin === 'application' && isId && String(owner) === this.reading.actorId;
+  }
+
+  /** Tells whether a value of a schema has a part that is not text from outside, so that a list of them is the application's own. */
+  private hasInsideValue(
+    given: JSONSchema7Definition | undefined,
+    around: ValueOrigin | undefined,
+    seen: readonly unknown[] = [],
+  ): boolean {
+    const schema = this.resolved(given);
+    if (given === undefined || seen.includes(schema)) return false;
+    const origin = this.namedIn(given) ?? around;
+    if (isVouchedFor(origin)) return true;
+    const inner = partsOf(schema);
+    if (inner.length > 0) return inner.some((one) => this.hasInsideValue(one, origin, [...seen, schema]));
+    return origin === undefined && isClosed(schema);
+  }
+
+  private namedIn(given: JSONSchema7Definition | undefined): ValueOrigin | undefined {
+    return (typeof given === 'object' ? originIn(given) : undefined) ?? originIn(this.resolved(given));
+  }
+
+  private resolved(given: JSONSchema7Definition | undefined): JSONSchema7 {
+    if (typeof given !== 'object') return {};
+    const [, place, name = ''] = /^#\/(\$defs|definitions)\/(.+)$/.exec(given.$ref ?? '') ?? [];
+    const definitions = place === undefined ? undefined : this.root[place === '$defs' ? '$defs' : 'definitions'];
+    const found = definitions && Object.hasOwn(definitions, name) ? definitions[name] : undefined;
+    return typeof found === 'object' ? found : given;
+  }
+}
+
+function isVouchedFor(origin: ValueOrigin | undefined): boolean {
+  return origin === 'application' || origin === 'actor';
+}
+
+function isEmpty(value: JsonValue): boolean {
+  return value === null || value === '' || (typeof value === 'object' && Object.keys(value).length === 0);
+}
+
+/** The schemas of the properties of an object, and of the items of a list. */
+function partsOf({ properties = {}, items = [] }: JSONSchema7): readonly JSONSchema7Definition[] {
+  return Object.values(properties).concat([items].flat());
+}
+
+function isBetweenBounds(value: JsonValue, { minimum, maximum }: JSONSchema7): boolean {
+  return typeof value === 'number' && minimum !== undefined && maximum !== undefined;
+}
+
+/** Tells whether a schema lets no text through. */
+function isClosed(schema: JSONSchema7): boolean {
+  const { type, format, minimum, maximum } = schema;
+  if (listedIn(schema) !== undefined) return true;
+  const [only, ...others] = [type ?? []].flat().filter((one) => one !== 'null');
+  if (others.length > 0) return false;
+  if (only === 'string') return isTimeFormat(format);
+  return only === 'boolean' || ((only === 'number' || only === 'integer') && minimum !== undefined && maximum !== undefined);
+}
+
+function listedIn({ enum: values, const: only }: JSONSchema7): number | undefined {
+  if (values) return values.length;
+  return only === undefined ? undefined : 1;
+}
+
+/** The most bits of a number that counts as a number; a wider one could hold a message. */
+const MOST_NUMBER_BITS = 20;
+
+/**
+ * Returns the bits that a value of a schema can tell: of one of listed values, a boolean, a number between bounds, a date or a time. Undefined for everything else, which is text.
+ */
+export function capacityOf(value: JsonValue, schema: JSONSchema7): number | undefined {
+  const listed = listedIn(schema);
+  if (listed !== undefined) return Math.log2(Math.max(1, listed));
+  if (value === null) return isClosed(schema) ? 1 : undefined;
+  if (typeof value === 'boolean') return 1;
+  if (typeof value === 'number') return numberBits(schema);
+  return typeof value === 'string' ? timeBits(value, schema.format) : undefined;
+}
+
+function numberBits({ type, minimum, maximum, multipleOf }: JSONSchema7): number | undefined {
+  if (minimum === undefined || maximum === undefined) return undefined;
+  const isWhole = [type ?? []].flat().every((one) => one === 'integer' || one === 'null');
+  const step = multipleOf ?? (isWhole ? 1 : undefined);
+  const bits = step === undefined ? Infinity : Math.log2(Math.floor((maximum - minimum) / step) + 1);
+  return bits <= MOST_NUMBER_BITS ? bits : undefined;
+}
+
+/** Days of ten thousand years, seconds of a day, and the zones that there are. */
+const DATE_BITS = Math.log2(3_660_000);
+const CLOCK_BITS = Math.log2(86_400);
+const ZONE_BITS = Math.log2(60 * 24);
+const DIGIT_BITS = Math.log2(10);
+const DATE = String.raw`\d{4}-\d\d-\d\d`;
+const CLOCK = String.raw`\d\d:\d\d(?::\d\d)?(?<fraction>\.\d{1,9})?(?<zone>Z|[+-]\d\d:?\d\d)?`;
+const TIMES = {
+  date: new RegExp(`^${DATE}$`),
+  time: new RegExp(`^${CLOCK}$`),
+  'date-time': new RegExp(`^${DATE}T${CLOCK}$`),
+} as const;
+
+/** The format of a schema is no proof: only a text that is a date counts as one. */
+function timeBits(text: string, format: string | undefined): number | undefined {
+  const found = isTimeFormat(format) ? TIMES[format].exec(text) : null;
+  if (!found) return undefined;
+  if (format === 'date') return DATE_BITS;
+  const { fraction = '', zone = 'Z' } = found.groups ?? {};
+  const clock = CLOCK_BITS + DIGIT_BITS * fraction.replace('.', '').length + (zone === 'Z' ? 0 : ZONE_BITS);
+  return format === 'time' ? clock : DATE_BITS + clock;
+}
+
+function isTimeFormat(format: string | undefined): format is keyof typeof TIMES {
+  return format !== undefined && Object.hasOwn(TIMES, format);
+}
+
+const ID = /^[A-Za-z0-9][\w.:#-]{0,63}$/;
+
+/** Returns the bits of an id: of a schema that lets through nothing but one, by its pattern or its format. */
+function idBits(text: string, { pattern, format }: JSONSchema7): number | undefined {
+  if ((pattern === undefined && format !== 'uuid') || !ID.test(text)) return undefined;
+  return text.length * Math.log2(alphabetOf(text));
+}
+
+function alphabetOf(text: string): number {
+  if (/^\d+$/.test(text)) return 10;
+  if (/^[\da-f-]+$/i.test(text)) return 17;
+  return /^[a-z\d-]+$/.test(text) || /^[A-Z\d-]+$/.test(text) ? 37 : 67;
+}
