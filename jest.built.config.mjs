@@ -18,6 +18,7 @@ export default {
   moduleNameMapper: {
     '^@toolloop/protocol/egress$': '<rootDir>/libs/protocol/src/egress-guard.js',
     '^@toolloop/resources/(mikro-orm|typeorm)$': '<rootDir>/libs/resources/src/$1/index.js',
+    '^@toolloop/testing/resources$': '<rootDir>/libs/testing/src/resources/index.js',
     '^@toolloop/core/stores$': '<rootDir>/libs/core/src/memory/index.js',
     '^@toolloop/core/([a-z-]+)$': '<rootDir>/libs/core/src/$1/index.js',
     '^@toolloop/(protocol|core|wire|openai|anthropic|offline|toolbox|durable|mcp|resources|ui-stream|testing)$':

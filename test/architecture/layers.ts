@@ -12,7 +12,7 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   mcp: ['protocol', 'core'],
   'ui-stream': ['protocol'],
   telemetry: ['protocol', 'core'],
-  testing: ['protocol', 'core'],
+  testing: ['protocol', 'core', 'resources'],
   console: ['protocol', 'core', 'durable', 'ui-stream'],
 };
 

@@ -67,6 +67,14 @@ export function any(of: readonly Condition[]): Condition {
   return only && others.length === 0 ? only : { kind: 'any', of: parts };
 }
 
+/** Leaves out what is empty at any depth, of which an adapter may make nothing at all. */
+export function simplified(condition: Condition): Condition {
+  if (condition.kind === 'field') return condition;
+  if (condition.kind === 'related') return { ...condition, where: simplified(condition.where) };
+  const parts = condition.of.map(simplified);
+  return condition.kind === 'all' ? all(parts) : any(parts);
+}
+
 function isNothing(condition: Condition): boolean {
   return condition.kind === 'any' && condition.of.length === 0;
 }

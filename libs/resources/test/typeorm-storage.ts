@@ -181,12 +181,18 @@ async function onServer(statement: string): Promise<void> {
   await connection.end();
 }
 
-/** TypeORM on a MariaDB of its own, beside the calls in memory. */
-export const onMariaDb: Storing = async () => {
+/** An empty MariaDB of its own, which is dropped after the specs of the file. */
+export async function createMariaDb(): Promise<DataSourceOptions> {
   const name = `toolloop_test_${randomUUID().replaceAll('-', '')}`;
   await onServer(`create database ${name} character set utf8mb4`);
   made.push(name);
   const { hostname: host, port, username, password } = new URL(SERVER ?? '');
-  const options = { type: 'mariadb', host, port: Number(port || 3306), username, password, database: name, timezone: 'Z' } as const;
-  return { imports: [DataSourceModule.of(options, schemas('datetime', 'enum'))], provider: TypeOrmStorage, gateway: typeOrmGateway };
-};
+  return { type: 'mariadb', host, port: Number(port || 3306), username, password, database: name, timezone: 'Z' };
+}
+
+/** TypeORM on a MariaDB of its own, beside the calls in memory. */
+export const onMariaDb: Storing = async () => ({
+  imports: [DataSourceModule.of(await createMariaDb(), schemas('datetime', 'enum'))],
+  provider: TypeOrmStorage,
+  gateway: typeOrmGateway,
+});

@@ -14,7 +14,7 @@ import type { Type } from '@nestjs/common';
 import type { JsonValue } from '@toolloop/core';
 import { StorageUnavailableError } from '@toolloop/protocol';
 import { mayPass, toJson } from '../database-answers.js';
-import { all, EVERYTHING, where } from '../filter.js';
+import { all, EVERYTHING, simplified, where } from '../filter.js';
 import {
   type ComparisonOperator,
   type Condition,
@@ -112,7 +112,7 @@ export class MikroOrmSession implements ResourceSession {
 
   private whereOf(model: EntityModel, condition: Condition): Where {
     const own = model.tenant === undefined ? EVERYTHING : where(model.tenant, 'eq', this.tenant);
-    return this.toWhere(model, all([own, condition]));
+    return this.toWhere(model, all([own, simplified(condition)]));
   }
 
   private toWhere(model: EntityModel, condition: Condition): Where {
