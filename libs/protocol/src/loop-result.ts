@@ -133,6 +133,8 @@ export interface ToolInvocationRecord {
   readonly result?: JsonValue;
   /** The directive that performs the call's effect later. Absent where the call itself had the effect. */
   readonly directiveId?: string;
+  /** What an equal call of the same conversation waits for. Set where this call was answered with that, and not made. */
+  readonly pendingId?: string;
   /** Images and files of the result, which the model is shown too. */
   readonly attachments?: readonly RecordedAttachment[];
   readonly error?: ToolFailure;

@@ -68,6 +68,8 @@ export interface PendingOf<Kind extends PendingKind> {
   readonly id: string;
   readonly kind: Kind;
   readonly binding: PendingBinding;
+  /** The hash of tenant, actor and id of the conversation that asks. Absent outside of one. */
+  readonly conversation?: string;
   /** The request itself, which bears the id and the expiry as well. */
   readonly request: PendingRequests[Kind];
   /** The schema that the value of an answer must fit. @default any JSON */
@@ -100,6 +102,8 @@ export type PendingView = { readonly [Kind in PendingKind]: PendingViewOf<Kind> 
 export interface PendingQuery {
   readonly tenant: string;
   readonly runId?: string;
+  /** Limits the list to what the runs of one conversation asked, by the hash in the records. */
+  readonly conversation?: string;
   /** Limits the list to what has no answer. @default false */
   readonly pending?: boolean;
   /** The size of a page. @default 100 */

@@ -25,7 +25,7 @@ import {
   type ReadCall,
   type ToolOutcome,
 } from '../execution/call.js';
-import { requested, shownArguments } from '../execution/describe.js';
+import { answeredFor, shownArguments } from '../execution/describe.js';
 import { CallPreview } from '../execution/preview.js';
 import { type ToolLoopOptions, TOOL_LOOP_OPTIONS } from '../loop/loop-options.js';
 import { type DataPolicyEngine, CompiledPolicy, subjectOf } from '../policy/policy-engine.js';
@@ -94,7 +94,7 @@ export class DirectiveEffects extends Effects {
     if (refusal) throw refusal;
     const { request, scope } = call;
     await scope.emit({ type: 'directive-request', step: request.step, directive: requestOf(record, request.call.toolCallId) });
-    return requested(call, record.intent.directiveId, answerOf(record));
+    return answeredFor(call, { directiveId: record.intent.directiveId }, answerOf(record));
   }
 }
 

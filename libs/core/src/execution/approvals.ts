@@ -1,32 +1,36 @@
 import type { ApprovalRequest, ApprovalTerms, LoopEventBody, WaitingCall } from '@toolloop/protocol';
-import type {
-  Pending,
-  PendingAnswer,
-  PendingApproval,
-  PendingBinding,
-  PendingKind,
-  PendingOf,
-  PendingStore,
+import {
+  isUsable,
+  type Pending,
+  type PendingAnswer,
+  type PendingApproval,
+  type PendingBinding,
+  type PendingKind,
+  type PendingOf,
+  type PendingStore,
 } from '../contracts/pending.js';
+import type { RunLog } from '../contracts/stores.js';
 import { isExpired, withdraw } from '../pending/pending.service.js';
 import { areSamePeople } from '../policy/rules.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import type { BoundedStores } from './bounded-stores.js';
 import type { CallAudit } from './call-audit.js';
 import { linkSignal, untilAborted } from './call-failure.js';
-import { type Call, CallPending, type ExecutionScope, type ReadCall } from './call.js';
+import { type Call, CallPending, CallWaitsElsewhere, type ExecutionScope, type ReadCall } from './call.js';
 import { shownArguments } from './describe.js';
 import type { CallPreview } from './preview.js';
 
 /** Keeps what calls ask of people and clients, and waits for the answers. Everything that is asked goes through it, whatever its kind. */
 export class Asking {
   protected readonly store: PendingStore;
+  private readonly runs: Pick<RunLog, 'find'>;
 
   constructor(
-    { pending }: Pick<BoundedStores, 'pending'>,
+    { pending, runs }: Pick<BoundedStores, 'pending' | 'runs'>,
     private readonly audit: CallAudit | undefined,
   ) {
     this.store = pending;
+    this.runs = runs;
   }
 
   /** Finds what was asked under an id, as long as it is of that kind: no answer to one kind stands for one to another. */
@@ -51,9 +55,36 @@ export class Asking {
   }
 
   protected async keep<Kind extends PendingKind>(call: ReadCall, record: PendingOf<Kind> & Pending): Promise<PendingOf<Kind>> {
+    const { conversation } = call.scope;
     await this.audit?.asked(call, record);
-    await this.store.add(record);
+    await this.store.add(conversation === undefined ? record : { ...record, conversation });
     return record;
+  }
+
+  /**
+   * Ensures that no equal call of the conversation waits: asked for by two runs, it would be approved and made twice.
+   *
+   * @throws {CallWaitsElsewhere} Where another run has asked for it, and may still make it.
+   */
+  protected async assertAskedFirst({ scope: { conversation } }: ReadCall, binding: PendingBinding): Promise<void> {
+    if (conversation === undefined) return;
+    const { tenant } = binding;
+    for (let last: string | undefined; ;) {
+      const page = await this.store.list({ tenant, conversation, limit: PAGE, ...(last !== undefined && { after: last }) });
+      for (const record of page)
+        if (isOfAnotherRun(record.binding, binding) && (await this.mayBeMade(record))) throw new CallWaitsElsewhere(record);
+      last = page.at(-1)?.id;
+      if (page.length < PAGE) return;
+    }
+  }
+
+  /** An answer that was not used yet is used by its run, unless that has ended. */
+  private async mayBeMade(record: Pending): Promise<boolean> {
+    const { answer, usedAt, binding } = record;
+    if (isExpired(record) || usedAt !== undefined) return false;
+    if (!answer) return true;
+    const run = isUsable(answer) ? await this.runs.find(binding.runId) : undefined;
+    return run !== undefined && run.status !== 'ended';
   }
 
   /**
@@ -98,6 +129,15 @@ export class Asking {
   }
 }
 
+const PAGE = 100;
+
+/** Tells whether two runs ask about the same call. */
+function isOfAnotherRun(one: PendingBinding, other: PendingBinding): boolean {
+  const isOfOneActor = one.requesterId === other.requesterId;
+  const isOneTool = one.declaredId === other.declaredId && one.instanceId === other.instanceId;
+  return one.runId !== other.runId && isOfOneActor && isOneTool && one.argsHash === other.argsHash;
+}
+
 /** Makes what is asked, and keeps it under this id. */
 type Making<Kind extends PendingKind> = (id: string) => Promise<PendingOf<Kind>>;
 
@@ -114,7 +154,7 @@ function requestEvent(record: Pending, step: number): LoopEventBody {
 /** Asks people about calls and uses their answers. Policy's approvals and the repetition of a call with an unknown outcome both go through it. */
 export class AskedApprovals extends Asking {
   constructor(
-    stores: Pick<BoundedStores, 'pending'>,
+    stores: Pick<BoundedStores, 'pending' | 'runs'>,
     private readonly preview: CallPreview,
     audit: CallAudit | undefined,
   ) {
@@ -145,6 +185,8 @@ export class AskedApprovals extends Asking {
 
   private async add(approvalId: string, call: ReadCall, question: ApprovalQuestion): Promise<PendingApproval> {
     const { reason, mayEdit, mayRemember, terms, rule } = question;
+    const binding = bindingOf(call, question);
+    await this.assertAskedFirst(call, binding);
     const times = timesOf(expiryOf(terms));
     const preview = await this.preview.of(call);
     return this.keep(call, {
@@ -160,7 +202,7 @@ export class AskedApprovals extends Asking {
         mayEdit,
         mayRemember,
       },
-      binding: bindingOf(call, question),
+      binding,
       admitted: terms,
       rule,
       ...times,

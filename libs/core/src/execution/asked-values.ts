@@ -14,7 +14,7 @@ import type { SchemaValidators } from '../schema/validators.js';
 import { Asking, bindingOf, callIn, expiryOf, idFor, timesOf, unaskableReason, waitingCallOf } from './approvals.js';
 import { type CallContextFactory, idempotencyKeyOf } from './call-context.js';
 import { CallFailure, untilAborted } from './call-failure.js';
-import { advance, type AuthorisedCall, CallPending, type ReadCall } from './call.js';
+import { advance, type AuthorisedCall, CallPending, CallWaitsElsewhere, type ReadCall } from './call.js';
 import { shownArguments } from './describe.js';
 import { copyOf } from './preview.js';
 import { readArguments } from './read-arguments.js';
@@ -32,7 +32,10 @@ export class ClientCalls extends Asking {
     const { scope, request, charge } = call;
     if (request.isDeferred) throw new CallPending();
     if (unaskableReason(scope) !== undefined) throw CallFailure.of('execution_failed', UNASKABLE);
-    const record = await this.ask(call, side);
+    const record = await this.ask(call, side).catch((error: unknown) => {
+      if (charge && error instanceof CallWaitsElsewhere) scope.spending.takeBack(charge);
+      throw error;
+    });
     if (record.answer) {
       await this.take(record, record.answer, call);
       return true;
@@ -55,7 +58,8 @@ export class ClientCalls extends Asking {
     const asked = effect === 'read_only' ? { binding: { ...binding, policyVersion: '' } } : { what, key: idempotencyKeyOf(call) };
     const idAfter = (before?: string): string =>
       idFor('cli', { ...asked, step: call.request.step, ...(before !== undefined && { after: before }) });
-    return this.once('client', idAfter, (id) => {
+    return this.once('client', idAfter, async (id) => {
+      await this.assertAskedFirst(call, binding);
       const times = timesOf(expiresAfterMs);
       return this.keep(call, {
         id,

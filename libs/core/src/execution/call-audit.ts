@@ -60,12 +60,18 @@ export class CallAudit {
   }
 }
 
-function outcomeOf({ status, error, durationMs, effect }: ToolInvocationRecord): AuditEvent {
+function outcomeOf(record: ToolInvocationRecord): AuditEvent {
+  const { status, error, durationMs } = record;
   if (status === 'denied' && error) return { kind: 'denied', code: error.code };
   const code = error && { code: error.code };
   if (error?.code === 'unknown_outcome') return { kind: 'outcome', status: 'unknown', durationMs, ...code };
-  const tookPlace = status === 'succeeded' || (error?.code === 'invalid_output' && effect !== 'read_only');
-  return { kind: 'outcome', status: tookPlace ? 'succeeded' : 'failed', durationMs, ...code };
+  return { kind: 'outcome', status: tookPlace(record) ? 'succeeded' : 'failed', durationMs, ...code };
+}
+
+/** A call that was answered with an equal one that waits was not made. */
+function tookPlace({ status, error, effect, pendingId }: ToolInvocationRecord): boolean {
+  if (pendingId !== undefined) return false;
+  return status === 'succeeded' || (error?.code === 'invalid_output' && effect !== 'read_only');
 }
 
 /** With the arguments as they were sent. */

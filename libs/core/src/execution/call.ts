@@ -16,7 +16,7 @@ import type { Toolset } from '../catalog/toolset.js';
 import type { EntityKey, MatchedTriggers } from '../contracts/injection.js';
 import type { Lease } from '../contracts/lease.js';
 import type { Limits } from '../contracts/limits.js';
-import type { PendingOf } from '../contracts/pending.js';
+import type { Pending, PendingOf } from '../contracts/pending.js';
 import type { SubRun } from '../contracts/loop-request.js';
 import type { InformationFlow, PolicyActor, PolicyEngine, RunSpending } from '../contracts/policy.js';
 import type { Attachment, ExecutionOptions, RunContext } from '../contracts/tool-call.js';
@@ -34,6 +34,8 @@ export interface ExecutionScope {
   readonly requestId: string;
   /** Part of the idempotency key, so that one actor's key never answers another. */
   readonly actorId: string | undefined;
+  /** The hash of the conversation's key: what waits in it is not asked for twice. Absent outside of a conversation. */
+  readonly conversation?: string;
   /** In a sub-run the steps and indexes of the calls around it, from the root. Part of the idempotency key, so that no call has that of another. */
   readonly callPath?: readonly number[];
   readonly toolset: Toolset;
@@ -293,6 +295,15 @@ export class CallPending extends Error {
     readonly asked?: PendingOf<'question'>,
   ) {
     super('The call waits for a decision.');
+  }
+}
+
+/** Thrown to say that a call is not made, since an equal one of the same conversation waits already. The model reads so as the call's result. */
+export class CallWaitsElsewhere extends Error {
+  override readonly name = 'CallWaitsElsewhere';
+
+  constructor(readonly record: Pick<Pending, 'id' | 'expiresAt'>) {
+    super('An equal call of this conversation waits already.');
   }
 }
 

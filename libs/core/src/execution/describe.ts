@@ -309,14 +309,14 @@ function withParts(text: string, attachments: readonly RecordedAttachment[] = []
   return attachments.length === 0 ? text : [{ type: 'text', text }, ...attachments.map(toMediaPart)];
 }
 
-/** A call that asked for its effect. The model and the ui read the same answer. */
-export function requested(call: Call, directiveId: string, answer: JsonObject): ToolOutcome {
+/** A call that was answered without being made now: its directive, or an equal call that waits, is to have the effect. The model and the ui read the same answer. */
+export function answeredFor(call: Call, by: Pick<ToolInvocationRecord, 'directiveId' | 'pendingId'>, answer: JsonObject): ToolOutcome {
   const content = JSON.stringify(answer);
   const record: ToolInvocationRecord = {
     ...basicRecord(call),
     status: 'succeeded',
     result: answer,
-    directiveId,
+    ...by,
     resultBytes: Buffer.byteLength(content),
   };
   return { record, content, ...(call.tool && { tool: call.tool }) };

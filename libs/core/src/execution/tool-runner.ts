@@ -25,6 +25,7 @@ import {
   type Call,
   type CallHooks,
   CallPending,
+  CallWaitsElsewhere,
   type PlacedCall,
   Effects,
   type ExecutionScope,
@@ -32,7 +33,7 @@ import {
   type ToolOutcome,
 } from './call.js';
 import { discreet } from './credentials.js';
-import { failed, pending, replayed, ResultDescriber, shownArguments, shownRecord, unavailable } from './describe.js';
+import { answeredFor, failed, pending, replayed, ResultDescriber, shownArguments, shownRecord, unavailable } from './describe.js';
 import { EffectGuard, isGuarded } from './effect-guard.js';
 import { ToolInvoker } from './invoke.js';
 import { logEnd, CallPerformer } from './perform.js';
@@ -219,6 +220,7 @@ export class ToolRunner implements OnModuleInit {
   /** The outcome of a call that did not succeed: it waits, its store was unavailable, or it failed. */
   private toOutcome(call: Call, thrown: unknown): ToolOutcome {
     const { request } = call;
+    if (thrown instanceof CallWaitsElsewhere) return waitsElsewhere(call, thrown);
     const pause = thrown instanceof CallPending ? thrown : undefined;
     const cause = pause ? pause.unavailable : StorageUnavailableError.in(thrown);
     if (cause) return unavailable(call, cause, pause?.checkpoint);
@@ -241,6 +243,10 @@ export class ToolRunner implements OnModuleInit {
     }
     return failed(call, failure);
   }
+}
+
+function waitsElsewhere(call: Call, { record: { id, expiresAt } }: CallWaitsElsewhere): ToolOutcome {
+  return answeredFor(call, { pendingId: id }, { status: 'waiting', id, expiresAt });
 }
 
 const announcementOf = ({ request: { step, call } }: Call) =>

@@ -24,7 +24,7 @@ import {
 import { takesMedia } from '../models/request-fitting.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 import { revisionOf } from '../policy/policy-engine.js';
-import { canonicalDeclaration } from '../schema/canonical-json.js';
+import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import { detailOf, type RunMeter } from '../usage/run-meter.js';
 import type { RunPlan } from './run-plan.js';
 import { LoopSettings } from './loop-settings.js';
@@ -107,7 +107,11 @@ export class RunPreparation {
       toolset: resumed ? this.resumed(toolset, injection, resumed) : toolset,
       listedAt: this.catalog.version,
       strictListing: rules.strictListing,
-      execution: { ...execution, requestId: requestIdOf(request, run, resumed) },
+      execution: {
+        ...execution,
+        ...(conversation && { conversation: sha256(canonicalDeclaration(conversation)) }),
+        requestId: requestIdOf(request, run, resumed),
+      },
       hooks: this.settings.hooksFor(run, profile.hooks, own.hooks),
       listedUnder: revisionOf(execution.policies),
       label: (tool) => this.settings.label(tool),

@@ -54,9 +54,10 @@ export class MemoryPendingStore extends PendingStore {
     return Promise.resolve(this.records.get(id));
   }
 
-  override list({ tenant, runId, pending = false, limit = 100, after }: PendingQuery): Promise<readonly Pending[]> {
+  override list({ tenant, runId, conversation, pending = false, limit = 100, after }: PendingQuery): Promise<readonly Pending[]> {
     const found = [...this.records.values()]
       .filter(({ binding }) => binding.tenant === tenant && (runId === undefined || binding.runId === runId))
+      .filter((record) => conversation === undefined || record.conversation === conversation)
       .filter(({ answer }) => !pending || !answer);
     const start = after === undefined ? 0 : found.findIndex(({ id }) => id === after) + 1;
     return Promise.resolve(found.slice(start, start + limit));

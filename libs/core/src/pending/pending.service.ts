@@ -256,7 +256,16 @@ interface IdentifiedApprover {
 }
 
 /** Copies a record for a client, without the binding: its hash would reveal arguments that can be guessed. */
-function toView({ binding: _binding, admitted: _admitted, rule: _rule, schema: _schema, expiresAt: _at, ...view }: Pending): PendingView {
+function toView(record: Pending): PendingView {
+  const {
+    binding: _binding,
+    conversation: _conversation,
+    admitted: _admitted,
+    rule: _rule,
+    schema: _schema,
+    expiresAt: _at,
+    ...view
+  } = record;
   return view;
 }
 

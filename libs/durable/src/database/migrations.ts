@@ -20,6 +20,7 @@ const PENDING = [
     position bigint generated always as identity,
     tenant text not null,
     run_id text not null,
+    conversation text,
     record json not null,
     decision text,
     answer json,
@@ -31,6 +32,7 @@ const PENDING = [
   `create unique index pending_of_tenant on toolloop.pending (tenant, position)`,
   `create index pending_unanswered on toolloop.pending (tenant, position) where decision is null`,
   `create index pending_of_run on toolloop.pending (tenant, run_id, position)`,
+  `create index pending_of_conversation on toolloop.pending (tenant, conversation, position) where conversation is not null`,
   `create index pending_created on toolloop.pending (created_at)`,
 ];
 

@@ -27,12 +27,13 @@ export class SqlPendingStore extends PendingStore {
   override async add({ answer, usedAt, ...record }: Pending): Promise<void> {
     const { id, binding } = record;
     await this.database.query(
-      `insert into toolloop.pending (id, tenant, run_id, record, decision, answer, used_at) values ($1, $2, $3, $4, $5, $6, $7)
+      `insert into toolloop.pending (id, tenant, run_id, conversation, record, decision, answer, used_at) values ($1, $2, $3, $4, $5, $6, $7, $8)
        on conflict (id) do nothing`,
       [
         storableKey(id, 'id of the question'),
         storableKey(binding.tenant, 'tenant'),
         storableKey(binding.runId, 'id of the run'),
+        record.conversation ?? null,
         storedJson(record, 'question'),
         answer?.decision ?? null,
         answer ? storedJson(answer, 'answer') : null,
@@ -47,14 +48,15 @@ export class SqlPendingStore extends PendingStore {
     return row && recordOf(row);
   }
 
-  override async list({ tenant, runId, pending = false, limit = 100, after }: PendingQuery): Promise<readonly Pending[]> {
+  override async list({ tenant, runId, conversation, pending = false, limit = 100, after }: PendingQuery): Promise<readonly Pending[]> {
     if (!isStorable(tenant) || (runId !== undefined && !isStorable(runId))) return [];
     const rows = await this.database.query<PendingRow>(
       `select ${COLUMNS} from toolloop.pending
-       where tenant = $1 and ($2::text is null or run_id = $2) ${pending ? 'and decision is null' : ''}
+       where tenant = $1 and ($2::text is null or run_id = $2)
+         and ($5::text is null or conversation = $5) ${pending ? 'and decision is null' : ''}
          and position > coalesce((select position from toolloop.pending where id = $3 and tenant = $1), 0)
        order by position limit $4`,
-      [tenant, runId ?? null, after !== undefined && isStorable(after) ? after : null, limit],
+      [tenant, runId ?? null, storableOrNull(after), limit, conversation ?? null],
     );
     return rows.map(recordOf);
   }
@@ -149,6 +151,10 @@ export class WakingPendingStore extends PendingStore {
   override answered(id: string, signal: AbortSignal): Promise<Pending> {
     return this.store.answered(id, signal);
   }
+}
+
+function storableOrNull(text: string | undefined): string | null {
+  return text !== undefined && isStorable(text) ? text : null;
 }
 
 /** A question as its table has it: the answer stands beside the record. */

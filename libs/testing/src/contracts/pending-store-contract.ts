@@ -10,14 +10,18 @@ export function pendingStoreContract(name: string, make: () => Promise<StoreUnde
   runContract(CONTRACT, name, make, runner);
 }
 
-function record(tenant: string, more: { readonly runId?: string; readonly reason?: string } = {}): PendingApproval {
-  const { runId = `run_${randomUUID()}`, reason = 'It is dear.' } = more;
+function record(
+  tenant: string,
+  more: { readonly runId?: string; readonly reason?: string; readonly conversation?: string } = {},
+): PendingApproval {
+  const { runId = `run_${randomUUID()}`, reason = 'It is dear.', conversation } = more;
   const call = { runId, toolCallId: 'call_1', declaredId: 'bank__pay' };
   const id = randomUUID();
   const expiresAt = new Date(Date.now() + 60_000).toISOString();
   return {
     id,
     kind: 'approval',
+    ...(conversation !== undefined && { conversation }),
     request: {
       ...call,
       approvalId: id,
@@ -81,6 +85,7 @@ const CONTRACT: Contract<PendingStore> = {
     { name: 'stops waiting when the signal aborts', check: stopsWaiting },
     { name: 'lists the oldest first, page by page', check: pages },
     { name: 'lists what a run asked, and what is open', check: filters },
+    { name: 'lists what the runs of a conversation asked, page by page', check: filtersConversations },
     { name: 'lists nothing of another tenant, and no page after one of its', check: separatesTenants },
   ],
   restart: {
@@ -216,6 +221,18 @@ async function filters({ store, tenant }: PendingTrial): Promise<void> {
   assert.deepEqual((await store.list({ tenant, runId })).map(idOf), [idOf(open), idOf(answered)]);
   assert.deepEqual((await store.list({ tenant, pending: true })).map(idOf), [idOf(open), idOf(other)]);
   assert.deepEqual((await store.list({ tenant, runId, pending: true })).map(idOf), [idOf(open)]);
+}
+
+async function filtersConversations({ store, other, tenant, otherTenant }: PendingTrial): Promise<void> {
+  const conversation = randomUUID();
+  const made = [await added(store, tenant, { conversation }), await added(other, tenant, { conversation })];
+  await added(store, tenant, { conversation: randomUUID() });
+  await added(store, tenant);
+  await added(store, otherTenant, { conversation });
+  await store.answer(idOf(made[1]), yes());
+  assert.deepEqual((await other.list({ tenant, conversation })).map(idOf), made.map(idOf));
+  assert.deepEqual((await store.list({ tenant, conversation, pending: true })).map(idOf), made.slice(0, 1).map(idOf));
+  assert.deepEqual((await store.list({ tenant, conversation, limit: 1, after: idOf(made[0]) })).map(idOf), made.slice(1).map(idOf));
 }
 
 async function separatesTenants({ store, tenant, otherTenant }: PendingTrial): Promise<void> {
