@@ -64,11 +64,16 @@ class Deadlines {
 class AskingRun {
   /** Why the run cannot continue: once a question got no answer, nothing else is asked for it. */
   failure: StorageUnavailableError | undefined;
-  readonly deadlines = new Deadlines();
+  private watched: Deadlines | undefined;
   private controller: AbortController | undefined;
   private timer: NodeJS.Timeout | undefined;
 
   constructor(readonly signal: AbortSignal) {}
+
+  /** Made when a store is first asked: many calls ask none. */
+  get deadlines(): Deadlines {
+    return (this.watched ??= new Deadlines());
+  }
 
   /** Aborted a little after the run: by then its last entries are not waited for any more. Made when it is first asked for: most calls never do. */
   get closing(): AbortSignal {
@@ -80,8 +85,8 @@ class AskingRun {
   }
 
   release(): void {
-    this.deadlines.end();
-    clearTimeout(this.timer);
+    this.watched?.end();
+    if (this.timer) clearTimeout(this.timer);
     if (this.controller) this.signal.removeEventListener('abort', this.follow);
   }
 
@@ -107,9 +112,13 @@ interface StoreCallTerms<Result> {
 }
 
 /** Runs a part of a run: every call of a store in it ends with the run. */
-export function asRun<Result>(signal: AbortSignal, work: () => Promise<Result>): Promise<Result> {
+export async function asRun<Result>(signal: AbortSignal, work: () => Promise<Result>): Promise<Result> {
   const run = new AskingRun(signal);
-  return current.run(run, work).finally(() => run.release());
+  try {
+    return await current.run(run, work);
+  } finally {
+    run.release();
+  }
 }
 
 /** The same for a call that is made without a run; within one nothing changes. */

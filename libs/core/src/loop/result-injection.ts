@@ -39,13 +39,14 @@ export class ResultInjection {
   /** The tools of the run after these results, in their order, strategy by strategy. At once where nothing changes, as after most results. */
   inject(outcomes: readonly ToolOutcome[], calls: readonly ToolCall[], context: InjectionContext): Toolset | Promise<Toolset> {
     const { strategies } = context.live.plan.injection;
-    const looks = outcomes.flatMap((outcome): Look[] => {
-      const called = { ...outcome, calledAs: callOf(outcome.record, calls)?.name };
-      return strategies.map((strategy) => ({ strategy, called }));
-    });
-    for (const [index, { strategy, called }] of looks.entries()) {
-      const applied = this.applied(strategy, called, context, context.toolset);
-      if (applied) return this.continued(applied, looks.slice(index + 1), context);
+    for (const [index, outcome] of outcomes.entries()) {
+      const called = asCalled(outcome, calls);
+      for (const [number, strategy] of strategies.entries()) {
+        const applied = this.applied(strategy, called, context, context.toolset);
+        if (!applied) continue;
+        const others = outcomes.slice(index + 1).flatMap((other) => looksOf(strategies, asCalled(other, calls)));
+        return this.continued(applied, [...looksOf(strategies.slice(number + 1), called), ...others], context);
+      }
     }
     return context.live.withReader(context.toolset, context.step, context.own?.emit);
   }
@@ -64,13 +65,14 @@ export class ResultInjection {
   /** A strategy that fails, is silent for the time of a tool's call, or hands over what cannot be applied, changes nothing. Undefined where nothing changes. */
   private applied(
     strategy: ToolInjectionStrategy,
-    outcome: CalledOutcome,
+    called: CalledOutcome,
     context: InjectionContext,
     toolset: Toolset,
   ): Promise<AppliedInjection> | undefined {
-    if (!outcome.tool) return undefined;
+    const { tool } = called.outcome;
+    if (!tool) return undefined;
     try {
-      const found = this.proposed(strategy, outcome, outcome.tool, context, toolset);
+      const found = this.proposed(strategy, called, tool, context, toolset);
       return isPromise(found) || !isNothing(found) ? this.apply(found, strategy, context, toolset) : undefined;
     } catch (error) {
       return this.apply(Promise.reject(error), strategy, context, toolset);
@@ -79,13 +81,13 @@ export class ResultInjection {
 
   private proposed(
     strategy: ToolInjectionStrategy,
-    outcome: CalledOutcome,
+    called: CalledOutcome,
     tool: Tool,
     { live, step, history }: InjectionContext,
     toolset: Toolset,
   ): ToolInjection | Promise<ToolInjection> {
     const { execution, injection } = live.plan;
-    const last = lastResult(outcome, tool, triggersOf(strategy, injection.strategies, outcome.matchedTriggers));
+    const last = lastResult(called, tool, triggersOf(strategy, injection.strategies, called.outcome.matchedTriggers));
     const { run, limits } = execution;
     const withheld = live.reserve.of(strategy);
     const { handles } = live;
@@ -130,6 +132,10 @@ interface Look {
   readonly called: CalledOutcome;
 }
 
+function looksOf(strategies: readonly ToolInjectionStrategy[], called: CalledOutcome): readonly Look[] {
+  return strategies.map((strategy) => ({ strategy, called }));
+}
+
 async function told(applying: Promise<AppliedInjection>, emit: LiveRun['emit']): Promise<Toolset> {
   const { toolset, events } = await applying;
   for (const event of events) await emit(event);
@@ -148,13 +154,18 @@ function isNothing({ add = NONE, remove = NONE, withhold = NONE, warnings = NONE
 const NONE: readonly never[] = [];
 
 /** An outcome, with the name that the model called. */
-interface CalledOutcome extends ToolOutcome {
+interface CalledOutcome {
+  readonly outcome: ToolOutcome;
   readonly calledAs: string | undefined;
 }
 
+function asCalled(outcome: ToolOutcome, calls: readonly ToolCall[]): CalledOutcome {
+  return { outcome, calledAs: callOf(outcome.record, calls)?.name };
+}
+
 /** Returns the result as a strategy sees it. */
-function lastResult(outcome: CalledOutcome, tool: Tool, matchedTriggers: readonly string[] | undefined): InjectionResult {
-  const { record, calledAs } = outcome;
+function lastResult({ outcome, calledAs }: CalledOutcome, tool: Tool, matchedTriggers: readonly string[] | undefined): InjectionResult {
+  const { record } = outcome;
   const more = { ...(calledAs !== undefined && { calledAs }), ...(matchedTriggers && { matchedTriggers }) };
   return { record, depth: tool.entity?.depth ?? 0, ...shownResult(outcome, tool), ...more };
 }

@@ -158,10 +158,9 @@ export class SentTools {
   /** Notes what is sent now, and says what of it is as it was. */
   send(specs: readonly ToolSpec[]): ToolPrefix {
     const before = this.hashes;
-    if (specs !== this.specs) {
-      this.hashes = this.hashesOf(specs);
-      this.specs = specs;
-    }
+    if (specs === this.specs) return { hash: before.at(-1) ?? '', tools: specs.length, unchanged: before.length };
+    this.hashes = this.hashesOf(specs);
+    this.specs = specs;
     const changed = this.hashes.findIndex((hash, index) => hash !== before[index]);
     const unchanged = changed < 0 ? this.hashes.length : changed;
     return { hash: this.hashes.at(-1) ?? '', tools: specs.length, unchanged };

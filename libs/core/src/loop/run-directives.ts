@@ -117,8 +117,8 @@ export class DirectiveUpdates {
   }
 
   forget(runId: string): void {
-    this.runs.delete(runId);
-    if (this.runs.size > 0) return;
+    if (this.runs.size === 0) return; // as after most calls: looking for a new id means to hash it
+    if (!this.runs.delete(runId) || this.runs.size > 0) return;
     this.subscription?.unsubscribe();
     this.subscription = undefined;
   }

@@ -70,7 +70,10 @@ export class ToolStep {
     const asked = plannedCall(call, 0, context);
     const granted = withinQuotas([asked], [], context);
     const [planned = asked] = granted instanceof Promise ? await granted : granted;
-    const outcome = await this.executeOne(planned, context, isNot);
+    const noting = this.noted(planned, context);
+    if (noting) await noting;
+    const ended = this.ended(await this.begun(planned, context), context, false);
+    const outcome = ended instanceof Promise ? await ended : ended;
     return this.concluded([outcome], [call], limitOf([planned]), context);
   }
 
@@ -168,17 +171,28 @@ export class ToolStep {
   }
 
   private async executeOne(request: PlannedCall, context: ToolStepContext, isLast: () => boolean): Promise<ToolOutcome> {
-    const { offered, live, history, toolset, own } = context;
-    const { tool } = request.meant;
+    await this.noted(request, context);
+    const outcome = await this.begun(request, context);
+    return this.ended(outcome, context, isLast());
+  }
+
+  /** Tells the account of a session what a call may read. Undefined where it knows. */
+  private noted({ meant: { tool } }: PlannedCall, { live }: ToolStepContext): Promise<void> | undefined {
     if (tool?.entity) live.instances.used(tool);
-    if (tool && mustNote(live, tool)) await live.plan.account?.note(labelsReadBy(tool));
+    return tool && mustNote(live, tool) ? live.plan.account?.note(labelsReadBy(tool)) : undefined;
+  }
+
+  private begun(request: PlannedCall, { offered, live, history, toolset, own }: ToolStepContext): Promise<ToolOutcome> {
     const scope = live.scope(offered, history, toolset, own);
-    const outcome = await this.runner.exec(request, tool?.directive ? this.updates.following(scope) : scope);
-    const mustBeKept = isLast();
+    return this.runner.exec(request, request.meant.tool?.directive ? this.updates.following(scope) : scope);
+  }
+
+  /** A promise only in a durable run. */
+  private ended(outcome: ToolOutcome, { live }: ToolStepContext, mustBeKept: boolean): ToolOutcome | Promise<ToolOutcome> {
     if (outcome.isPending) return outcome;
     const matched = this.injection.withTriggers(outcome, live);
-    if (live.recorder) await live.recorder.called(this.withEntities(matched, live), mustBeKept);
-    return matched;
+    const keeping = live.recorder?.called(this.withEntities(matched, live), mustBeKept);
+    return keeping ? keeping.then(() => matched) : matched;
   }
 }
 
@@ -186,8 +200,6 @@ export class ToolStep {
 function mustNote({ plan: { account }, roles }: LiveRun, tool: Tool): boolean {
   return account?.lacks(labelsReadBy(tool)) === true && isPermitted(tool, roles.now());
 }
-
-const isNot = (): boolean => false;
 
 /** Returns the outcomes of the calls that were made before the step waited. If their process is gone, only they tell that they used their entities. */
 function doneBefore({ pending, live }: ToolStepContext): readonly ToolOutcome[] {
@@ -235,8 +247,8 @@ function withinQuotas(
   { live, pending }: ToolStepContext,
 ): readonly PlannedCall[] | Promise<readonly PlannedCall[]> {
   if (pending?.isPlanned) return planned; // counted when they were first made
-  const isDone = new Set(done.map(({ record }) => record.index));
-  const counted = planned.filter(({ index, meant, refusal }) => !isDone.has(index) && !refusal && meant.tool && !meant.tool.surface);
+  const isDone = (index: number): boolean => done.some(({ record }) => record.index === index);
+  const counted = planned.filter(({ index, meant, refusal }) => !refusal && meant.tool && !meant.tool.surface && !isDone(index));
   const granting = counted.length > 0 ? live.plan.meter.takeCalls(meteredCalls(counted, live), live.signal) : undefined;
   if (!granting) return planned;
   return granting.then(({ calls, beyond }) => {

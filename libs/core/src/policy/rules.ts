@@ -177,25 +177,40 @@ export type ApprovalMode = 'suspend' | 'wait' | 'deny';
 
 /** The approvals of one run, by the calls that requested them, and the decisions that cover more than one call. */
 export class RunApprovals {
-  /** The approval that each call requested, by the id of the call. */
-  readonly asked: Map<string, string>;
-  /** The calls that were let in, and then waited for a value: an approval that was used for one of them holds. */
-  readonly letIn: Set<string>;
-  private readonly repeated: Map<string, string>;
   private readonly remembered: Map<string, string>;
+  private readonly saved: Omit<SavedApprovals, 'remembered'>;
+  private ofCalls: ApprovalsOfCalls | undefined;
 
   constructor(
     readonly mode: ApprovalMode,
-    saved: SavedApprovals = { asked: [], repeated: [], remembered: [] },
+    saved: SavedApprovals = NO_APPROVALS,
     /** The approval of the directive that is being performed. */
     private readonly given?: DirectiveApproval,
     /** The approvals of a session, whose decisions that cover more than one call hold for all of its calls. */
     session?: RunApprovals,
   ) {
-    this.asked = new Map(saved.asked);
-    this.letIn = new Set(saved.letIn);
-    this.repeated = new Map(saved.repeated);
+    this.saved = saved;
     this.remembered = session?.remembered ?? new Map(saved.remembered);
+  }
+
+  /** The approval that each call requested, by the id of the call. */
+  get asked(): Map<string, string> {
+    return this.calls.asked;
+  }
+
+  /** The calls that were let in, and then waited for a value: an approval that was used for one of them holds. */
+  get letIn(): Set<string> {
+    return this.calls.letIn;
+  }
+
+  private get repeated(): Map<string, string> {
+    return this.calls.repeated;
+  }
+
+  /** Made when it is first asked for: most calls need no approval. */
+  private get calls(): ApprovalsOfCalls {
+    const { asked, letIn, repeated } = this.saved;
+    return (this.ofCalls ??= { asked: new Map(asked), letIn: new Set(letIn), repeated: new Map(repeated) });
   }
 
   /** Finds the approval by which a call of unknown outcome may be made again. */
@@ -227,6 +242,13 @@ export class RunApprovals {
   }
 }
 
+/** What was asked and answered about the single calls of a run. */
+interface ApprovalsOfCalls {
+  readonly asked: Map<string, string>;
+  readonly letIn: Set<string>;
+  readonly repeated: Map<string, string>;
+}
+
 /** The approvals of a run as JSON. */
 export interface SavedApprovals {
   readonly asked: readonly (readonly [string, string])[];
@@ -235,6 +257,8 @@ export interface SavedApprovals {
   /** @default none */
   readonly letIn?: readonly string[];
 }
+
+const NO_APPROVALS: SavedApprovals = { asked: [], repeated: [], remembered: [] };
 
 export const SAVED_APPROVALS = object<SavedApprovals>({
   asked: list(pair(TEXT)),

@@ -21,6 +21,7 @@ import { assistantMessage, callState, firstState, type LoopState, type UnmadeCal
 import { isRefusal } from '../loop/run-accounts.js';
 import type { CallSession, RunPlan } from '../loop/run-plan.js';
 import { withAuthorityOfNow } from '../loop/step-preparation.js';
+import type { ToolStepResult } from '../loop/tool-step.js';
 import { MessageFlow } from '../policy/flow.js';
 import { RunApprovals } from '../policy/rules.js';
 import { accountRead, CallRun } from './call-run.js';
@@ -189,7 +190,12 @@ export class LiveSession implements ToolSession {
     const history = [assistantMessage(first.answer)];
     const context = { step: 1, toolset, offered: toolset, history, live, session: this.shared, own };
     const making = failure ? Promise.reject(failure.cause) : services.loop.callOnce(call, context);
-    const made = await making.catch(NOT_MADE);
+    let made: ToolStepResult | undefined;
+    try {
+      made = await making;
+    } catch {
+      // The run that is made of the call tells why.
+    }
     if (!made || made.pending || this.abortion.signal.aborted) return this.runFor(options, runId).settle(first, making, own.approvals);
     services.loop.leave(runId);
     return CalledTool.from(runId, made, injected);
@@ -305,7 +311,6 @@ export class LiveSession implements ToolSession {
 
 const logger = new Logger('ToolSession');
 const NO_OPTIONS: SessionCallOptions = Object.freeze({});
-const NOT_MADE = (): undefined => undefined;
 
 function newId(): string {
   return randomUUID();

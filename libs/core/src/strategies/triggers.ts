@@ -63,8 +63,9 @@ export function triggersMatchedBy(
   result: Pick<InjectionResult, 'record' | 'live'>,
 ): MatchedTriggers {
   return strategies.flatMap((strategy) => {
+    if (!strategy.notice) return [];
     try {
-      const matchedTriggers = strategy.notice?.(result);
+      const matchedTriggers = strategy.notice(result);
       return matchedTriggers ? [[keyOf(strategy, strategies), matchedTriggers] as const] : [];
     } catch (error) {
       logger.error(`The injection strategy ${strategy.name} failed as it looked at what ${result.record.id} returned.`, error);

@@ -43,6 +43,8 @@ const MOST_OF_AN_AMOUNT = Number.MAX_SAFE_INTEGER;
 /** Counts the use of one run, and holds it against the quotas of its tenant. */
 export class RunMeter {
   private readonly guard: QuotaGuard | undefined;
+  /** The use by the last call that has no id. */
+  private last: UsageIncrement | undefined;
 
   constructor(
     private readonly ledger: UsageLedger,
@@ -61,10 +63,23 @@ export class RunMeter {
 
   /** Counts calls before they are made. Undefined where all of them may be. A promise only where the tenant has quotas. */
   takeCalls(calls: readonly MeteredCall[], signal: AbortSignal): Promise<CallGrant> | undefined {
-    const uses = calls.map(({ tool, model, id }) => this.use({ calls: 1 }, { tool, ...(model !== undefined && { model }) }, id));
-    if (this.guard?.countsCalls) return this.guard.takeCalls(uses, signal);
-    for (const use of uses) this.ledger.note(this.run.tenant, use);
+    const { guard, ledger, run } = this;
+    if (guard?.countsCalls)
+      return guard.takeCalls(
+        calls.map((call) => this.useOf(call)),
+        signal,
+      );
+    for (const call of calls) ledger.note(run.tenant, this.useOf(call));
     return undefined;
+  }
+
+  /** The last one again where it is the same: most calls of a run are like the one before. */
+  private useOf({ tool, model, id }: MeteredCall): UsageIncrement {
+    const { last } = this;
+    if (id === undefined && last && last.tool === tool && last.model === model && last.day === today()) return last;
+    const use = this.use({ calls: 1 }, { tool, ...(model !== undefined && { model }) }, id);
+    if (id === undefined) this.last = use;
+    return use;
   }
 
   /** Counts an answer of a model. A promise only where the tenant has quotas; it never rejects. */

@@ -44,15 +44,20 @@ export class UsageLedger implements BeforeApplicationShutdown {
 
   /** Counts a use, some time soon. Never throws. */
   note(tenant: string, use: UsageIncrement, windows: readonly UsageWindow[] = []): void {
-    const waiting = this.tenants.get(tenant) ?? { uses: new Map<string, UsageIncrement>(), windows: new Map<string, UsageWindow>() };
-    this.tenants.set(tenant, waiting);
-    const key = use.id ?? JSON.stringify([use.day, use.actor, use.tool, use.model]);
+    const waiting = this.tenants.get(tenant) ?? this.added(tenant);
+    const key = keyOf(use);
     const known = waiting.uses.get(key);
     if (known === undefined && this.waiting >= MOST_WAITING) return this.lose();
     if (known === undefined) this.waiting += 1;
     waiting.uses.set(key, known && use.id === undefined ? sumOf(known, use) : use);
     for (const window of windows) waiting.windows.set(`${window.quantity} ${window.windowMs}`, window);
     this.schedule();
+  }
+
+  private added(tenant: string): TenantUses {
+    const uses: TenantUses = { uses: new Map<string, UsageIncrement>(), windows: new Map<string, UsageWindow>() };
+    this.tenants.set(tenant, uses);
+    return uses;
   }
 
   /** Counts uses at once, and tells the totals of the windows, these uses included. Rejects where the store fails. */
@@ -131,6 +136,17 @@ function nextBatch(tenant: string, { uses, windows }: TenantUses): UsageBatch {
   for (const [key] of taken) uses.delete(key);
   const counted = [...windows.values()];
   return { batchId: randomUUID(), tenant, increments: taken.map(([, use]) => use), ...(counted.length > 0 && { windows: counted }) };
+}
+
+/** A run counts the calls of a tool by one increment, whose key is written once. */
+const keys = new WeakMap<UsageIncrement, string>();
+
+function keyOf(use: UsageIncrement): string {
+  const known = use.id ?? keys.get(use);
+  if (known !== undefined) return known;
+  const key = JSON.stringify([use.day, use.actor, use.tool, use.model]);
+  keys.set(use, key);
+  return key;
 }
 
 function sumOf(one: UsageIncrement, two: UsageIncrement): UsageIncrement {
