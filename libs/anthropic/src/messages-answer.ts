@@ -9,6 +9,7 @@ import {
 } from '@toolloop/protocol';
 import {
   type CallName,
+  type ChunkText,
   type EventBatch,
   isWireObject,
   toIdentity,
@@ -116,6 +117,16 @@ export class MessagesAnswer extends WireAnswer {
       default:
         return undefined;
     }
+  }
+
+  override textIn({ type, delta }: WireObject): ChunkText | undefined {
+    if (type !== 'content_block_delta' || !isWireObject(delta) || typeof delta.text !== 'string') return undefined;
+    const { text } = delta;
+    return Object.keys(delta).every((key) => key === 'type' || key === 'text') ? { text } : undefined;
+  }
+
+  override takeText(text: string, like: WireObject): void {
+    this.takeBlock({ ...like, delta: { text } });
   }
 
   override recognises(body: WireObject): boolean {

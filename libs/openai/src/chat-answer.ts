@@ -1,5 +1,5 @@
 import { type Citation, ModelError, type ModelFinishReason, type ModelResponseIdentity, type Usage } from '@toolloop/protocol';
-import { isWireObject, toIdentity, WireAnswer, type WireObject } from '@toolloop/wire';
+import { type ChunkText, isWireObject, toIdentity, WireAnswer, type WireObject } from '@toolloop/wire';
 import {
   fromChatAnnotations,
   fromChatUsage,
@@ -54,6 +54,15 @@ export class ChatAnswer extends WireAnswer {
   /** Takes a chunk of a stream. A `message` repeats the deltas; it counts where a server streams no delta at all. */
   override takeChunk(chunk: WireObject): void {
     this.take(chunk, 'delta');
+  }
+
+  /** Ids, usage and sources replace what the chunk before has said of them, so that a delta of words alone adds only these. */
+  override textIn({ choices, obfuscation }: WireObject): ChunkText | undefined {
+    const choice: unknown = Array.isArray(choices) ? choices[0] : undefined;
+    const delta = isWireObject(choice) ? choice.delta : undefined;
+    if (!isWireObject(delta) || typeof delta.content !== 'string') return undefined;
+    for (const key in delta) if (key !== 'content' && key !== 'role' && !isEmpty(delta[key])) return undefined;
+    return { text: delta.content, ...(typeof obfuscation === 'string' && { padding: obfuscation }) };
   }
 
   override recognises(body: WireObject): boolean {

@@ -1,5 +1,6 @@
 import { ModelError, type ModelEvent, type ModelResponseIdentity, type Usage } from '@toolloop/protocol';
 import { createParser, type EventSourceParser } from 'eventsource-parser';
+import { type ChunkText, ChunkTemplate } from './chunk-template.js';
 import { parseWireObject, type WireObject } from './wire-object.js';
 
 /** The longest event or JSON body that is read, in characters: no answer is that long, and memory is finite. */
@@ -22,6 +23,9 @@ export class AnswerDecoder {
   private hasEvents = false;
   private hasOtherLines = false;
   private hasEnded = false;
+  private readonly template = new ChunkTemplate();
+  /** The chunk of which the template is. */
+  private like: WireObject = {};
 
   constructor(private readonly answer: WireAnswer) {
     this.parser = createParser({
@@ -99,10 +103,28 @@ export class AnswerDecoder {
   }
 
   private takeChunk(payload: string): void {
+    const text = this.template.textOf(payload);
+    if (text !== undefined) {
+      this.answer.takeText(text, this.like);
+      return;
+    }
+    this.template.forget();
     const chunk = parseWireObject(payload);
     if (chunk === undefined) this.answer.lose();
     else this.answer.takeChunk(chunk);
     if (this.answer.hasEnded) this.finish();
+    else if (chunk !== undefined && this.failure === undefined) this.learn(payload, chunk);
+  }
+
+  private learn(payload: string, chunk: WireObject): void {
+    const { answer, template } = this;
+    const found = answer.textIn(chunk);
+    if (found === undefined || found.text === '') return;
+    this.like = chunk;
+    template.learn(payload, found, (marked) => {
+      const read = parseWireObject(marked);
+      return read && answer.textIn(read);
+    });
   }
 
   private takeBody(text: string): void {
@@ -236,6 +258,19 @@ export abstract class WireAnswer {
   abstract toFailure(payload: string): ModelError;
   /** Takes a payload of an event stream. */
   abstract takeChunk(chunk: WireObject): void;
+  /**
+   * Finds the text of a chunk that adds nothing but this text when it is taken once more: whatever else it says has been said. Chunks that differ from the one before in it alone are then
+   * handed to `takeText`, and are not parsed. By default no chunk is such a one.
+   */
+  textIn(_chunk: WireObject): ChunkText | undefined {
+    return undefined;
+  }
+
+  /** Takes the text of a chunk that is otherwise as one which was taken whole just before. */
+  takeText(text: string, _like: WireObject): void {
+    this.batch.append('text-delta', text);
+  }
+
   /** Tells whether a JSON body is an answer of this API, or its error. */
   abstract recognises(body: WireObject): boolean;
   /** Takes a whole answer, from a server that does not stream. */

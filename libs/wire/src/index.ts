@@ -1,6 +1,7 @@
 export { boundedErrors, defaultFetch, bytesOf, httpFetch, requestIdOf, type Fetch, type HttpFetchOptions } from './http-fetch.js';
 export { EncodedOnce, ignoredOptions, RequestBody } from './request-body.js';
 export { EventBatch, type CallName, AnswerDecoder, WireAnswer } from './answer-decoder.js';
+export { type ChunkText } from './chunk-template.js';
 export { withDiscretion, type Confidences } from './discretion.js';
 export { refused, reported, unreachable, type Refusal } from './from-failure.js';
 export {
