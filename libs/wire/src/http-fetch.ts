@@ -1,5 +1,6 @@
 import { type Agent, type ClientRequest, type IncomingMessage, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
+import type { Socket } from 'node:net';
 import { pipeline, type Readable } from 'node:stream';
 import { constants, createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 
@@ -95,7 +96,8 @@ export function bytesOf(response: Response): ByteSource | undefined {
 
 /**
  * Creates a `fetch` on top of `node:http`, which costs a fraction of the global one. It sends texts and bytes, follows no redirect (the answer is the
- * redirect), reads no faster than its reader, and closes the socket when the signal is aborted. Node limits the headers to `--max-http-header-size`; the
+ * redirect), reads no faster than its reader, and closes the socket when the signal is aborted. A request on a kept connection that turns out to be closed, before any byte of an
+ * answer, is sent once more. Node limits the headers to `--max-http-header-size`; the
  * body of a failure ends after 1 MB.
  */
 export function httpFetch({ agent }: HttpFetchOptions = {}): Fetch {
@@ -107,10 +109,17 @@ export function httpFetch({ agent }: HttpFetchOptions = {}): Fetch {
     const own = init.headers instanceof Headers ? init.headers : new Headers(init.headers);
     const headers = { 'accept-encoding': 'identity', ...Object.fromEntries(own) };
     const send = url.protocol === 'https:' ? requestHttps : requestHttp;
-    const sent = send(url, { method, headers, agent });
-    if (signal) destroyOnAbort(sent, signal);
-    sent.end(body);
-    return toResponse(await answerTo(sent, signal));
+    const attempt = async (): Promise<IncomingMessage> => {
+      const sent = send(url, { method, headers, agent });
+      if (signal) destroyOnAbort(sent, signal);
+      sent.end(body);
+      return answerTo(sent, signal);
+    };
+    const again = (error: unknown): Promise<IncomingMessage> => {
+      if (error instanceof StaleConnectionError && !signal?.aborted) return attempt();
+      throw error;
+    };
+    return toResponse(await attempt().catch(again));
   };
 }
 
@@ -133,13 +142,35 @@ function answerTo(sent: ClientRequest, signal: AbortSignal | null | undefined): 
     // A server that switches protocols closes the request without an error.
     const close = (): void => reject(failed(new Error('other side closed')));
     sent.once('close', close);
-    sent.on('error', (error) => reject(signal?.aborted ? abortReason(signal) : failed(error)));
+    const isStale = staleness(sent);
+    sent.on('error', (error) => {
+      if (signal?.aborted) reject(abortReason(signal));
+      else reject(isStale(error) ? new StaleConnectionError(error) : failed(error));
+    });
     sent.once('response', (message) => {
       sent.off('close', close);
       resolve(message);
     });
   });
 }
+
+/** A connection that the server had given up while nothing was sent over it. */
+class StaleConnectionError extends TypeError {
+  constructor(cause: Error) {
+    super('fetch failed', { cause });
+  }
+}
+
+/** Tells whether a request failed on a connection that was used before, without a byte of an answer: the server may have closed it before the request came. */
+function staleness(sent: ClientRequest): (error: Error) => boolean {
+  let [socket, before]: [Socket | undefined, number] = [undefined, 0];
+  sent.once('socket', (used) => {
+    [socket, before] = [used, used.bytesRead];
+  });
+  return (error) => sent.reusedSocket && socket?.bytesRead === before && 'code' in error && STALE.has(error.code);
+}
+
+const STALE = new Set<unknown>(['ECONNRESET', 'EPIPE']);
 
 function toResponse(message: IncomingMessage): Response {
   try {

@@ -93,6 +93,62 @@ describe('httpFetch', () => {
     agent.destroy();
   });
 
+  it('sends a request once more where the server had closed the kept connection, and only once', async () => {
+    const answer = 'HTTP/1.1 200 OK\r\nconnection: keep-alive\r\ncontent-length: 5\r\n\r\nHello';
+    const requests: number[] = [];
+    let isClosing = false;
+    const server = createServer((socket) => {
+      const connection = requests.push(0) - 1;
+      socket.on('error', () => undefined);
+      socket.on('data', () => {
+        const number = (requests[connection] = (requests[connection] ?? 0) + 1);
+        if (number > 1 || isClosing) socket.resetAndDestroy();
+        else socket.write(answer);
+      });
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    const send = async (): Promise<string> => (await httpFetch({ agent })(url, { method: 'POST', body: '{}' })).text();
+    try {
+      expect(await send()).toBe('Hello');
+      expect(await send()).toBe('Hello');
+      expect(requests).toEqual([2, 1]);
+      isClosing = true;
+      expect(await causeOf(send())).toMatchObject({ code: 'ECONNRESET' });
+      expect(requests).toEqual([2, 2, 1]);
+      // A new connection that is reset says that the server will not answer.
+      expect(await causeOf(send())).toMatchObject({ code: 'ECONNRESET' });
+      expect(requests).toEqual([2, 2, 1, 1]);
+    } finally {
+      agent.destroy();
+      server.close();
+    }
+  });
+
+  it('does not send a request again of whose answer a byte has come', async () => {
+    let requests = 0;
+    const server = createServer((socket) => {
+      socket.on('error', () => undefined);
+      socket.on('data', () => {
+        requests += 1;
+        if (requests === 1) socket.write('HTTP/1.1 200 OK\r\nconnection: keep-alive\r\ncontent-length: 5\r\n\r\nHello');
+        else socket.write('HTTP/1.1 2', () => setImmediate(() => socket.destroy()));
+      });
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    try {
+      expect(await (await httpFetch({ agent })(url)).text()).toBe('Hello');
+      await expect(httpFetch({ agent })(url)).rejects.toThrow('fetch failed');
+      expect(requests).toBe(2);
+    } finally {
+      agent.destroy();
+      server.close();
+    }
+  });
+
   it('ends the page of a failure after 1 MB', async () => {
     const response = await get((answer) => {
       const more = (): void => {
