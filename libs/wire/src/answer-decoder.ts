@@ -1,7 +1,6 @@
 import { ModelError, type ModelEvent, type ModelResponseIdentity, type Usage } from '@toolloop/protocol';
 import { createParser, type EventSourceParser } from 'eventsource-parser';
-import { type ChunkText, ChunkTemplate } from './chunk-template.js';
-import { parseWireObject, type WireObject } from './wire-object.js';
+import { type ChunkText, ChunkTemplate, parseWireObject, type WireObject } from './wire-object.js';
 
 /** The longest event or JSON body that is read, in characters: no answer is that long, and memory is finite. */
 const MAX_CHARACTERS = 16 * 1024 * 1024;

@@ -1,7 +1,6 @@
 export { boundedErrors, defaultFetch, bytesOf, httpFetch, requestIdOf, type Fetch, type HttpFetchOptions } from './http-fetch.js';
 export { EncodedOnce, ignoredOptions, RequestBody } from './request-body.js';
 export { EventBatch, type CallName, AnswerDecoder, WireAnswer } from './answer-decoder.js';
-export { type ChunkText } from './chunk-template.js';
 export { withDiscretion, type Confidences } from './discretion.js';
 export { refused, reported, unreachable, type Refusal } from './from-failure.js';
 export {
@@ -14,4 +13,13 @@ export {
   ResponseBody,
   toTimeLimits,
 } from './read-answer.js';
-export { toIdentity, toWireArguments, toWireName, isWireObject, parseWireObject, wireObjectsIn, type WireObject } from './wire-object.js';
+export {
+  toIdentity,
+  toWireArguments,
+  toWireName,
+  isWireObject,
+  parseWireObject,
+  wireObjectsIn,
+  type ChunkText,
+  type WireObject,
+} from './wire-object.js';

@@ -242,7 +242,7 @@ export class RunApprovals {
   }
 }
 
-/** What was asked and answered about the single calls of a run. */
+/** The questions about the single calls of a run, and the answers to them. */
 interface ApprovalsOfCalls {
   readonly asked: Map<string, string>;
   readonly letIn: Set<string>;
