@@ -2,6 +2,7 @@ import { Injectable, Module, type MiddlewareConsumer, type NestMiddleware, type 
 import type { NextFunction, Request, Response } from 'express';
 import { IdentityModule } from '../identity/identity.module.js';
 import { RunsModule } from '../runs/runs.module.js';
+import { AiChatController } from './ai-chat.controller.js';
 import { ChatController } from './chat.controller.js';
 import { ConversationsController } from './conversations.controller.js';
 import { ExplainController, ToolsController } from './tools.controller.js';
@@ -21,7 +22,7 @@ export class NoReplayMiddleware implements NestMiddleware {
 
 @Module({
   imports: [IdentityModule, RunsModule],
-  controllers: [ChatController, ToolsController, ConversationsController, ExplainController],
+  controllers: [ChatController, AiChatController, ToolsController, ConversationsController, ExplainController],
 })
 export class ChatModule implements NestModule {
   configure(consumer: MiddlewareConsumer): void {

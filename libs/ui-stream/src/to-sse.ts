@@ -29,7 +29,15 @@ export interface SseOptions {
  * this.loop.stream({ prompt, actor, tenant }).pipe(toSse());
  */
 export function toSse(options: SseOptions = {}): OperatorFunction<LoopEvent, MessageEvent> {
-  const { keepAliveMs = 25_000 } = options;
+  return toFrames((event) => [{ id: String(event.sequence), data: event }], options);
+}
+
+/** Converts each event into the frames of a protocol, and sends a comment after a silence. `end` are the frames after the last event. */
+export function toFrames(
+  encode: (event: LoopEvent) => readonly MessageEvent[],
+  { keepAliveMs = 25_000 }: SseOptions,
+  end: readonly MessageEvent[] = [],
+): OperatorFunction<LoopEvent, MessageEvent> {
   return (events$) =>
     new Observable((subscriber) => {
       const timer = every(keepAliveMs, () => subscriber.next({ comment: '' }));
@@ -38,10 +46,13 @@ export function toSse(options: SseOptions = {}): OperatorFunction<LoopEvent, Mes
         events$.subscribe({
           next: (event) => {
             timer?.refresh();
-            subscriber.next({ id: String(event.sequence), data: event });
+            for (const frame of encode(event)) subscriber.next(frame);
           },
           error: (error) => subscriber.error(error),
-          complete: () => subscriber.complete(),
+          complete: () => {
+            for (const frame of end) subscriber.next(frame);
+            subscriber.complete();
+          },
         }),
       );
     });
