@@ -4,6 +4,7 @@ import type { CatalogEntry } from './catalog/tool-selection.js';
 import { ToolExplorer, listedRaw } from './discovery/tool-explorer.js';
 import { ToolFeature } from './discovery/tool-feature.js';
 import { RESULT_READER } from './execution/result-reader.js';
+import { VALUE_TOOLS } from './execution/value-tools.js';
 import { SEARCH_TOOL } from './strategies/tool-search.js';
 import { ActorDirectory } from './contracts/tool-call.js';
 import {
@@ -56,7 +57,7 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     const contributed = await this.sources.begin(exploration.sources);
     const own = [...exploration.tools, ...contributed.entries];
     const declarers = declarersIn(own, exploration.entities);
-    const entries = [LATENT_READER, LATENT_SEARCH, ...own, ...directiveEntries(declarers, this.directives)];
+    const entries = [LATENT_READER, LATENT_SEARCH, ...LATENT_VALUES, ...own, ...directiveEntries(declarers, this.directives)];
     this.catalog.label = (tool) => this.settings.label(tool);
     this.sources.announce(this.announced());
     const findings = [
@@ -150,6 +151,9 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
 
 /** Policies name it like any other; a run is offered it once it has something to read. */
 const LATENT_READER: CatalogEntry = { tool: RESULT_READER, at: 'Toolloop', isLatent: true };
+
+/** A run is offered them once it has hidden something. */
+const LATENT_VALUES: readonly CatalogEntry[] = VALUE_TOOLS.map((tool) => ({ tool, at: 'Toolloop', isLatent: true }));
 
 /** A run has it where a strategy brings it. */
 const LATENT_SEARCH: CatalogEntry = { tool: SEARCH_TOOL, at: 'Toolloop', isLatent: true };

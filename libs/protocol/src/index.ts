@@ -6,6 +6,7 @@ export type {
   AttachmentDigest,
   Citation,
   ContentPart,
+  HiddenValue,
   MediaPart,
   Message,
   MessageLabels,

@@ -1,3 +1,4 @@
+import type { JsonValue } from './json.js';
 import type { ToolLabels } from './tool-definition.js';
 
 /** A model's request for a tool, as the model wrote it. */
@@ -73,6 +74,17 @@ export interface ToolMessage {
   /** Set where a model wrote the content: its words prove nothing, even if everything it had read was trusted. */
   readonly isModelText?: true;
   readonly labels?: MessageLabels;
+  /** The texts from outside for which references stand in the content. No model reads them. */
+  readonly hidden?: readonly HiddenValue[];
+}
+
+/** A text from outside that a model knows by a reference alone. */
+export interface HiddenValue {
+  /** The name in the reference. */
+  readonly id: string;
+  readonly value: JsonValue;
+  /** The tool and the field of its result: `mail__read#/body`. */
+  readonly from: string;
 }
 
 /** One entry of a transcript. */

@@ -16,9 +16,10 @@ export interface PolicyGrants {
  * - `effect`: every call that is not `read_only`.
  * - `taint`: like `trifecta`, and every call that is not `read_only` once the run has read untrusted content, but for a call that the user asked for after nothing but switches, choices and dates
  *   from outside were read.
+ * - `values`: the model reads texts from outside as references, and a call is asked about where a decisive argument holds one, or after more was read as at `taint`.
  * - `provenance`: as after untrusted content, except a call whose decisive arguments all come from the user's own words or from trusted results.
  */
-export type FlowLevel = 'off' | 'trifecta' | 'effect' | 'taint' | 'provenance';
+export type FlowLevel = 'off' | 'trifecta' | 'effect' | 'taint' | 'provenance' | 'values';
 
 /** Calls that need approval: those that meet every condition of the rule. */
 export interface ApprovalRule extends ApprovalTerms {
@@ -32,6 +33,15 @@ export interface ApprovalRule extends ApprovalTerms {
   readonly tainted?: true;
   /** Shown to the approver and in the decision. */
   readonly reason?: string;
+}
+
+/** An argument that may be filled from a field of a result, whatever its origin. */
+export interface FlowRule {
+  /** A declared id. */
+  readonly tool: string;
+  readonly argument: string;
+  /** A declared id and the JSON pointer of a field of its results, with * for the items of a list. */
+  readonly from: string;
 }
 
 /** The people who answer the questions of tools. Where several rules are about a tool, a person must meet the terms of each. */
@@ -103,6 +113,11 @@ export interface Policy extends PolicyGrants {
   readonly flow?: FlowLevel;
   /** The bits from outside that a run may read, at the level `taint`, before even a call that the user asked for needs an approval. @default 64 */
   readonly outsideBits?: number;
+  /**
+   * At the level `values`: decisive arguments that may come from a text from outside unasked, such as `{ tool: 'calendar__add', argument: 'title', from: 'mail__read#/subject' }`. Never one of a tool that has
+   * an effect outside or lets data out. @default none
+   */
+  readonly flows?: readonly FlowRule[];
   /** Only records in each decision what this policy would have said. At least one other policy must decide. @default false */
   readonly shadow?: boolean;
 }
@@ -133,6 +148,8 @@ export interface PolicyCall {
   /** The arguments in canonical form. */
   readonly args: JsonObject;
   readonly instanceId?: string;
+  /** The arguments that hold text from outside which the model did not read. @default none */
+  readonly outside?: readonly { readonly name: string; readonly from: readonly string[] }[];
   readonly flow: InformationFlow;
   readonly spent: RunSpending;
 }
@@ -192,6 +209,9 @@ export abstract class PolicyEngine {
 
   /** Returns the terms of the people who may answer the questions of a tool, all of which they must meet. @default the actor of the run answers */
   answeredBy?(subject: PolicySubject): readonly ApprovalTerms[];
+
+  /** Returns whether the models of an actor's runs read texts from outside as references alone. @default false */
+  readonly hides?: (actor: PolicyActor) => boolean;
 
   /** Returns a number that grows whenever decisions may differ from before, so that runs list their tools anew. @default always the same */
   revision?(): number;

@@ -298,7 +298,8 @@ export class AskedBeforehand {
       if (record.answer) given.push([record.rule.slice(BEFOREHAND.length), await this.parts.questions.take(record, record.answer, call)]);
     if (given.length === 0) return call;
     const args = { ...call.input.args, ...Object.fromEntries(given) };
-    const input = await readArguments(this.parts.validators, call, JSON.stringify(args));
+    const { outside } = call.input;
+    const input = { ...(await readArguments(this.parts.validators, call, JSON.stringify(args))), ...(outside && { outside }) };
     // The words of a person whom untrusted text may have had asked prove nothing.
     const said = asked.flatMap(({ request, answer }) => (request.isTainted ? [] : [JSON.stringify(answer?.value ?? null)]));
     return advance(call, { input, scope: { ...call.scope, flow: saidAsWell(call.scope.flow, new TrustedText(said)) } });

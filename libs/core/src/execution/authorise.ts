@@ -25,6 +25,7 @@ import {
   type ReadCall,
 } from './call.js';
 import { preflightOf } from './preview.js';
+import type { OutsideArgument } from './value-references.js';
 import { readArguments, readInput } from './read-arguments.js';
 import { deniedToolMessage, denialOf, limitsOf, type ToolResolution, withWord } from './resolve-tool.js';
 
@@ -244,12 +245,14 @@ export class Authorisation {
   }
 
   /** Rebuilds the input from the JSON of the pipes' result, so that the method receives exactly the arguments that were approved and stored. */
-  private async rebuilt({ tool, options }: ReadCall, piped: unknown): Promise<ReadArguments> {
+  private async rebuilt(call: ReadCall, piped: unknown): Promise<ReadArguments> {
+    const { tool, options } = call;
     const canonical = canonicalJson(this.json.project({ ...asRecord(piped) }, 'audit'));
     const args: JsonObject = fromCanonical(canonical);
     const reading = await readInput(tool.input, args, options);
     if ('problems' in reading) throw CallFailure.of('invalid_args', 'The arguments are not valid.', reading.problems);
-    return { canonical, args, built: reading.value };
+    const { outside } = call.input;
+    return { canonical, args, built: reading.value, ...(outside && { outside }) };
   }
 }
 
@@ -268,12 +271,20 @@ function judge<From extends ReadCall>(
   const { tool, scope } = call;
   const { flow } = scope;
   const instance = tool.entity && { instanceId: tool.entity.instanceId };
-  const decision = decide(scope.policies, { ...subjectOf(tool, scope.actor), call: { args, flow, spent, ...instance } });
+  const decision = decide(scope.policies, {
+    ...subjectOf(tool, scope.actor),
+    call: { args, flow, spent, outside: outsideIn(call), ...instance },
+  });
   if (decision.callBudget !== call.decision?.callBudget) advance(call, { limits: limitsOf(tool, scope, decision) });
   const judged = advance(call, { decision });
   if (decision.kind !== 'deny') return judged;
   if (decision.isOverBudget) throw CallFailure.of('budget_exceeded', decision.reason);
   throw denialOf(call, deniedToolMessage(call));
+}
+
+/** The arguments that hold text from outside; those of a directive are not known any more, and count as what its model had read. */
+function outsideIn({ input }: ReadCall): readonly OutsideArgument[] {
+  return input.outside ?? [];
 }
 
 function assertAskable({ scope, decision }: JudgedCall): void {

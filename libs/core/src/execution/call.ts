@@ -1,5 +1,6 @@
 import type {
   Decision,
+  HiddenValue,
   JsonObject,
   LoopEventBody,
   MessageLabels,
@@ -27,6 +28,7 @@ import { compactJson, parseJson } from '../schema/canonical-json.js';
 import type { MethodState } from './call-failure.js';
 import type { CallCredentials } from './credentials.js';
 import type { OperationsOn, ResultPages } from './result-pages.js';
+import type { OutsideArgument, RunValues } from './value-references.js';
 
 /** The scope of a call: whose run, which tools, under which policies and limits. */
 export interface ExecutionScope {
@@ -48,6 +50,8 @@ export interface ExecutionScope {
   readonly approvals: RunApprovals;
   /** The results that are too large, for the model to read in pages; absent if the run has no tool for it. */
   readonly pages?: ResultPages;
+  /** The texts from outside that the model knows by references; absent where no model asks. */
+  readonly values?: RunValues;
   readonly limits: Limits;
   /** The run's execution options for its calls. */
   readonly options?: Partial<ExecutionOptions>;
@@ -96,6 +100,8 @@ export interface ReadArguments {
   readonly args: JsonObject;
   /** The input of the tool's method, built from the canonical JSON. */
   readonly built: unknown;
+  /** The arguments that hold text from outside, by references. */
+  readonly outside?: readonly OutsideArgument[];
 }
 
 /**
@@ -229,6 +235,8 @@ export interface ToolOutcome {
   readonly checkpoint?: SubRunCheckpoint;
   /** In the place of the tool's own. */
   readonly labels?: MessageLabels;
+  /** The values for which references stand in the content. */
+  readonly hidden?: readonly HiddenValue[];
 }
 
 /** The part of a waiting sub-run that is no JSON and lives as long as the process does. Only the loop knows its fields. */

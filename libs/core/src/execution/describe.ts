@@ -14,8 +14,7 @@ import type { JournalOutcome } from '../contracts/stores.js';
 import type { Attachment } from '../contracts/tool-call.js';
 import type { ProjectionObserver, Tool } from '../contracts/tool.js';
 import { isPermitted } from '../policy/policy-engine.js';
-import { labelsOfBits } from '../policy/flow.js';
-import { namesOutsiders, readOrigins } from '../schema/field-origins.js';
+import { hiddenFailure, readByFields } from './hide-values.js';
 import { ProjectionError } from '../schema/reveal.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import { CallFailure, toJsonApi } from './call-failure.js';
@@ -72,17 +71,18 @@ export class ResultDescriber {
     const shown = this.project(call, live, { audience: 'model', observer: objects?.observe });
     const model = withoutSecrets(shown, call);
     this.assertDeclared(tool, model);
-    labelByFields(call, model, attachments.length > 0);
+    const told = attachments.length === 0 ? this.told(call, live, model) : model;
     const metadata = metadataOf(call);
     const ui = withMetadata(withoutSecrets(this.project(call, live, { audience: 'ui' }), call), metadata);
-    const sentence = this.sentenceFor(call, model);
+    const sentence = this.sentenceFor(call, told);
     const attached = attachments.length > 0 ? this.attached(call, attachments) : undefined;
     const word = (value: JsonValue): string => {
       const worded = resultText(call, { live, value: withMetadata(value, metadata), sentence });
       return attached?.note === undefined ? worded : `${worded}\n${attached.note}`;
     };
-    const described = shortened(call, word(model));
-    const hinted = described.truncated ? undefined : objects?.hinted(() => word(withoutSecrets(shown, call)), mostBytes);
+    const isHidden = told !== model;
+    const described = { ...shortened(call, word(told)), ...(isHidden && { lasting: cut(word(model), mostBytes) }) };
+    const hinted = described.truncated || isHidden ? undefined : objects?.hinted(() => word(withoutSecrets(shown, call)), mostBytes);
     const uiText = JSON.stringify(ui);
     return {
       ...described,
@@ -90,6 +90,13 @@ export class ResultDescriber {
       ui: Buffer.byteLength(uiText) > mostBytes ? cut(uiText, mostBytes) : ui,
       ...(attached && { attachments: attached.kept }),
     };
+  }
+
+  /** The result as the model reads it, labelled by who wrote its fields. An image cannot be hidden, so the labels of the tool hold for what comes with one. */
+  private told(call: ReadCall, live: unknown, model: JsonValue): JsonValue {
+    const read = readByFields(call, live, model, this.validators);
+    if (read) advance(call, { labels: read.labels });
+    return read?.shown ?? model;
   }
 
   private assertDeclared(tool: Tool, model: JsonValue): void {
@@ -140,17 +147,6 @@ export class ResultDescriber {
     );
     return new CallFailure({ code: 'invalid_output', safeMessage: 'The tool ran, but its result cannot be shown.' }, { cause: error });
   }
-}
-
-/** Labels a result by the fields of its schema. Without one, and of a tool that cannot be trusted, the labels of the tool hold for all of it. */
-function labelByFields(call: ReadCall, value: JsonValue, hasAttachments: boolean): void {
-  const { spec, origin } = call.tool;
-  const { outputSchema: schema, labels } = spec;
-  if (!origin.trusted || !schema || hasAttachments || (labels.returns === 'trusted' && !namesOutsiders(schema))) return;
-  const { flow, actorId } = call.scope;
-  const inherited = labels.returns === 'trusted' ? 'application' : undefined;
-  const { outsideBits } = readOrigins(value, schema, { inherited, actorId, isKnown: (id) => flow.isTraced(id) });
-  advance(call, { labels: { ...labelsOfBits(outsideBits), reads: labels.reads } });
 }
 
 /** The value without the credentials that the call was handed. */
@@ -351,7 +347,9 @@ const UNKNOWN: ToolFailure = {
 /** A call that was refused or failed. A tool that policy denies reads like one that does not exist. */
 export function failed(call: Call, failure: ToolFailure): ToolOutcome {
   const status = DENIED.has(failure.code) ? 'denied' : 'failed';
-  const content = failureText(call, failure);
+  const { failure: told, labels } = hiddenFailure(call, failure);
+  if (labels) advance(call, { labels });
+  const content = failureText(call, told);
   const subRun = call.subRun && { subRun: closedSubRun(call.subRun) };
   return { record: { ...basicRecord(call), status, error: failure, ...subRun }, content, ...whatOf(call) };
 }

@@ -7,6 +7,8 @@ import { reservedNamesIn } from '../schema/tool-input.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import { CallFailure, Interruption, untilAborted } from './call-failure.js';
 import type { Call, ReadArguments, ResolvedCall } from './call.js';
+import { type ExpandedArguments, UnknownReferenceError } from './value-references.js';
+import { VALUE_TOOL_IDS } from './value-tools.js';
 
 /**
  * Stages 2 and 3: size, JSON, reserved names, optional nulls, schema, DTO. Nothing is repaired.
@@ -20,13 +22,25 @@ export async function readArguments(validators: SchemaValidators, call: Resolved
   const reserved = reservedNamesIn(sent, tool.input.reserved);
   if (reserved !== undefined)
     throw CallFailure.of('tenant_override', `The argument at "${reserved}" is set by the application and never by a caller. Leave it out.`);
-  const args = tool.input.normalize(sent);
+  const { args: expanded, outside } = withValues(sent, call);
+  const args = tool.input.normalize(expanded);
   const problems = validators.validate(tool.input.schema, args); // which fills in the defaults
   if (options.validation && problems.length > 0) throw CallFailure.of('invalid_args', 'The arguments do not fit the schema.', problems);
   const canonical = canonicalJson(args);
   const reading = await readCopy(call, fromCanonical(canonical)).catch(unreadable); // of a copy: what a tool does to its input changes no record
   if ('problems' in reading) throw CallFailure.of('invalid_args', 'The arguments are not valid.', reading.problems);
-  return { canonical, args, built: reading.value };
+  return { canonical, args, built: reading.value, ...(outside.length > 0 && { outside }) };
+}
+
+/** A sub-run works with the same references; every other tool receives the values. */
+function withValues(args: JsonObject, { scope, tool }: ResolvedCall): ExpandedArguments {
+  if (!scope.values || tool.subRun || VALUE_TOOL_IDS.has(tool.spec.declaredId)) return { args, outside: [] };
+  try {
+    return scope.values.expand(args);
+  } catch (error) {
+    if (error instanceof UnknownReferenceError) throw CallFailure.of('invalid_args', error.message);
+    throw error;
+  }
 }
 
 async function readCopy({ tool, options, scope }: ResolvedCall, copy: JsonObject): Promise<InputReading> {

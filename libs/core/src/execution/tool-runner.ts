@@ -42,6 +42,7 @@ import { readArguments } from './read-arguments.js';
 import { ToolResolution } from './resolve-tool.js';
 import { hasBegun } from './run-hooks.js';
 import { asCall } from './store-calls.js';
+import type { RunValues } from './value-references.js';
 
 /** The execution options of a call: the defaults, then the application's, the tool's (its provider's included) and the run's. */
 export class ExecutionRules {
@@ -191,9 +192,10 @@ export class ToolRunner implements OnModuleInit {
   }
 
   private async recorded(call: Call): Promise<ToolOutcome> {
-    const outcome = await this.execute(call)
+    const performed = await this.execute(call)
       .catch((error: unknown) => this.toOutcome(call, error))
       .catch(() => failed(call, unexplained())); // thrown was something that cannot even be looked at
+    const outcome = withHidden(performed, call.scope.values);
     const { hooks } = call.scope;
     if (hooks) tellEnd(call, outcome, hooks);
     if (outcome.isPending) return outcome;
@@ -266,3 +268,10 @@ const SELF_MANAGED: Partial<ExecutionOptions> = {
   resultFormat: 'value',
   availableOperations: false,
 };
+
+/** With the values that its content names, so that they are kept with it. */
+function withHidden(outcome: ToolOutcome, values: RunValues | undefined): ToolOutcome {
+  const { content } = outcome;
+  const hidden = values && typeof content === 'string' ? values.namedIn(content) : [];
+  return hidden.length > 0 ? { ...outcome, hidden } : outcome;
+}

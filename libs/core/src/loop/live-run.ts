@@ -1,9 +1,12 @@
-import type { LoopEventBody, Message, ToolInvocationRecord, Usage } from '@toolloop/protocol';
+import { AnswerFold, type LoopEventBody, type Message, type ModelRequest, type ToolInvocationRecord, type Usage } from '@toolloop/protocol';
 import { selects } from '../catalog/tool-selection.js';
+import type { Tool } from '../contracts/tool.js';
 import { type Toolset, ToolsetNarrowing } from '../catalog/toolset.js';
 import type { ExecutionScope } from '../execution/call.js';
 import { ResultPages } from '../execution/result-pages.js';
 import { RESULT_READER, resultReader } from '../execution/result-reader.js';
+import { hiddenIn, RunValues } from '../execution/value-references.js';
+import { valueTools } from '../execution/value-tools.js';
 import type { InjectionRules } from '../injection/apply-injection.js';
 import { RunEntityHandles, RunInstances } from '../injection/run-entities.js';
 import type { RunReserve } from '../injection/tool-reserve.js';
@@ -13,6 +16,7 @@ import { RunApprovals } from '../policy/rules.js';
 import { SpendingLedger } from '../policy/spending.js';
 import type { RunInputs } from './event-outlet.js';
 import { assistantMessage, type LoopState } from './loop-state.js';
+import { nameOf, readModel } from './model-step.js';
 import { RunUse, type UsedBefore } from './run-use.js';
 import { type Authority, CallCounter, CallIds, RunFlow, RunRoles, SentTools } from './run-accounts.js';
 import { type EntryJournal, RunRecorder } from './run-log.js';
@@ -27,6 +31,8 @@ export class LiveRun implements EnclosingRun {
   readonly flow: RunFlow;
   readonly approvals: RunApprovals;
   readonly pages: ResultPages | undefined;
+  /** One for a run and all its sub-runs, whose models know texts by the same references; absent where no model asks. */
+  readonly values: RunValues | undefined;
   /** One for a run and all its sub-runs: budgets of policy are about what they do together. */
   readonly spending: SpendingLedger;
   readonly use: RunUse;
@@ -59,6 +65,7 @@ export class LiveRun implements EnclosingRun {
     this.reserve = session?.live.reserve ?? plan.injection.reserve;
     this.listedAt = plan.listedAt;
     this.approvals = start.approvals ?? approvalsOf(plan, saved);
+    this.values = valuesOf(plan, start);
     this.pages = session ? session.live.pages : pagesFor(plan, start.history, start.resumed);
   }
 
@@ -109,7 +116,7 @@ export class LiveRun implements EnclosingRun {
 
   /** Returns the scope of calls whose model had read these messages. Only `offered` of the run's tools may be called; its sub-runs choose among all of them. */
   scope(offered: Toolset, read: readonly Message[], toolset: Toolset, own?: OwnScope): ExecutionScope {
-    const { plan, approvals, spending, pages, signal, emit } = this;
+    const { plan, approvals, spending, pages, values, signal, emit } = this;
     if (!own) this.flow.offer(offered);
     this.reserve.follow(toolset);
     const { actor, policies } = this.roles.now();
@@ -124,6 +131,7 @@ export class LiveRun implements EnclosingRun {
       approvals,
       spending,
       ...(pages && { pages }),
+      ...(values && { values }),
       ...(subRuns && { subRuns }),
       ...(plan.hooks && { hooks: plan.hooks }),
       signal,
@@ -134,11 +142,33 @@ export class LiveRun implements EnclosingRun {
 
   /** With the tool that reads on in what was cut, as soon as something was. It answers a limit of ours, so the cap of injected tools does not hold. */
   withReader(toolset: Toolset, step: number, emit = this.emit): Toolset | Promise<Toolset> {
-    const { pages } = this;
-    if (!pages?.hasHandles || toolset.find(RESULT_READER.spec.id)) return toolset;
-    if (toolset.withholds(RESULT_READER.spec) || !isPermitted(RESULT_READER, this.roles.now())) return toolset;
-    const emitted = Promise.resolve(emit({ type: 'tools-injected', step, provider: 'results', tools: [RESULT_READER.spec.id] }));
-    return emitted.then(() => toolset.inject([resultReader(pages)]).toolset);
+    const { pages, values } = this;
+    const due = [
+      ...(pages?.hasHandles ? [resultReader(pages)] : []),
+      ...(values && !values.isEmpty ? valueTools({ values, ask: (request, signal) => this.ask(request, signal) }) : []),
+    ];
+    const joining = due.filter((tool) => this.mayJoin(tool, toolset));
+    if (joining.length === 0) return toolset;
+    const tools = joining.map(({ spec }) => spec.id);
+    const emitted = Promise.resolve(emit({ type: 'tools-injected', step, provider: 'results', tools }));
+    return emitted.then(() => toolset.inject(joining).toolset);
+  }
+
+  private mayJoin(tool: Tool, toolset: Toolset): boolean {
+    if (toolset.find(tool.spec.id) || toolset.withholds(tool.spec)) return false;
+    const isKeptOut = this.plan.injection.exclude.some((selector) => selects(selector, { tool }));
+    return !isKeptOut && isPermitted(tool, this.roles.now());
+  }
+
+  /** Asks the run's model about texts that it is not to act on: without tools, and counted as the run's. */
+  private async ask(request: ModelRequest, signal: AbortSignal): Promise<string> {
+    const { model, execution } = this.plan;
+    const fold = new AnswerFold();
+    const failure = await readModel(model, request, { signal, limits: execution.limits }, (event) => fold.take(event));
+    const { answer } = fold;
+    await this.answered(answer.usage, answer.answeredBy ?? nameOf(model));
+    if (failure !== undefined) throw failure;
+    return answer.text;
   }
 
   /** The messages that the user adds during the run. */
@@ -167,6 +197,15 @@ type RunAccounts = Pick<LiveRun, 'handles' | 'instances' | 'counter' | 'spending
 function accountsOf(plan: RunPlan, saved: SavedRun | undefined): RunAccounts {
   if (plan.within) return sharedWith(plan.within, plan, saved);
   return plan.session ? ofSession(plan.session, plan) : ownOf(plan, saved);
+}
+
+/** Those of the messages so far, and of the calls of a step that waited. */
+function valuesOf({ isOneCall, session, within }: RunPlan, { history, resumed }: RunStart): RunValues | undefined {
+  if (isOneCall || session) return undefined;
+  const values = within?.live.values ?? new RunValues();
+  values.learn(hiddenIn(history));
+  for (const { hidden = [] } of resumed?.saved.pending?.outcomes ?? []) values.learn(hidden);
+  return values;
 }
 
 function approvalsOf({ options, session }: RunPlan, saved: SavedRun | undefined): RunApprovals {

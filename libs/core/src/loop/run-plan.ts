@@ -13,6 +13,7 @@ import type { RunEntityHandles, RunInstances } from '../injection/run-entities.j
 import type { ListedTools, RunInjection } from '../injection/starting-toolset.js';
 import type { RunReserve } from '../injection/tool-reserve.js';
 import type { RunApprovals } from '../policy/rules.js';
+import type { RunValues } from '../execution/value-references.js';
 import type { SpendingLedger } from '../policy/spending.js';
 import type { RunMeter } from '../usage/run-meter.js';
 import type { RunInputs } from './event-outlet.js';
@@ -33,6 +34,7 @@ export interface EnclosingRun {
   readonly use: RunUse;
   readonly roles: RunRoles;
   readonly reserve: RunReserve;
+  readonly values: RunValues | undefined;
   readonly recorder: RunRecorder | undefined;
   readonly isElsewhere: boolean;
   readonly emit: (event: LoopEventBody) => void | Promise<void>;

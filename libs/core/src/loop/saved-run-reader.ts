@@ -108,6 +108,7 @@ const OUTCOME = object<SavedOutcome>({
   entities: optional(list(object<EntityKey>({ prefix: TEXT, instanceId: TEXT }))),
   matchedTriggers: optional(list(pair(list(TEXT)))),
   labels: optional(partly()),
+  hidden: optional(list(partly())),
   checkpoint: optional(object({ saved: SUB_RUN, args: partly<JsonObject>() })),
 });
 

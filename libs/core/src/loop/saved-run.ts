@@ -144,10 +144,19 @@ function offeredIn({ offered }: SavedStep, toolset: Toolset): Toolset {
 }
 
 /** Returns the part of an outcome that is JSON. */
-export function savedOutcome({ record, content, isPending, entities, matchedTriggers, labels, checkpoint }: ToolOutcome): SavedOutcome {
+export function savedOutcome({
+  record,
+  content,
+  isPending,
+  entities,
+  matchedTriggers,
+  labels,
+  hidden,
+  checkpoint,
+}: ToolOutcome): SavedOutcome {
   const inner = checkpoint && { checkpoint: { saved: checkpoint.saved, args: checkpoint.args } };
   const seen = { ...(entities && { entities }), ...(matchedTriggers && { matchedTriggers }) };
-  return { record, content, ...(isPending && { isPending }), ...seen, ...(labels && { labels }), ...inner };
+  return { record, content, ...(isPending && { isPending }), ...seen, ...(labels && { labels }), ...(hidden && { hidden }), ...inner };
 }
 
 function withLive(outcome: SavedOutcome, toolset: Toolset, processState: ProcessState | undefined): ToolOutcome {
@@ -171,7 +180,7 @@ function checkpointAgain(
 export type SavedState = Pick<LoopState, 'step' | 'messages' | 'cut' | 'usage' | 'records' | 'text' | 'corrections' | 'emptyAnswers'>;
 
 /** The outcome of a call, without the tool and its result. */
-export type SavedOutcome = Pick<ToolOutcome, 'record' | 'content' | 'isPending' | 'entities' | 'matchedTriggers' | 'labels'> & {
+export type SavedOutcome = Pick<ToolOutcome, 'record' | 'content' | 'isPending' | 'entities' | 'matchedTriggers' | 'labels' | 'hidden'> & {
   readonly checkpoint?: Pick<SubRunCheckpoint, 'saved' | 'args'>;
 };
 

@@ -14,6 +14,7 @@ import { isPermitted } from '../policy/policy-engine.js';
 import type { LiveRun, OwnScope } from './live-run.js';
 import type { CallSession } from './run-plan.js';
 import { labelsReadBy } from '../execution/call-account.js';
+import { OWN_WORDS } from '../execution/hide-values.js';
 import { namesOutsiders } from '../schema/field-origins.js';
 import { callOf, type InjectionContext, type ResultInjection, shownResult } from './result-injection.js';
 import { assistantMessage, checkpointIn, type Finish, type LoopState, type PendingStep } from './loop-state.js';
@@ -307,27 +308,16 @@ function haltFor(records: readonly ToolInvocationRecord[], { plan: { options } }
 }
 
 /** Makes the message for the model, under the name by which it called. */
-export function toMessage({ record, content, tool, labels: own }: ToolOutcome, calls: readonly ToolCall[]): ToolMessage {
+export function toMessage({ record, content, tool, labels: own, hidden }: ToolOutcome, calls: readonly ToolCall[]): ToolMessage {
   const { name: toolName } = callOf(record, calls) ?? { name: record.id };
   const told = {
     ...(record.error && { isError: true }),
     ...(tool?.subRun && { isModelText: true as const }),
     ...(tool && { labels: labelsOf(tool, record.error?.code, own) }),
+    ...(hidden && { hidden }),
   };
   return { role: 'tool', toolCallId: record.toolCallId, toolName, content, ...told };
 }
-
-/** Refusals in our own words tell nothing that the model had not read; what a tool says of its failure may. */
-const OWN_WORDS = new Set<ToolErrorCode>([
-  'unknown_tool',
-  'tool_gone',
-  'invalid_json',
-  'tenant_override',
-  'policy_denied',
-  'approval_denied',
-  'timeout',
-  'aborted',
-]);
 
 function labelsOf({ origin, spec }: Tool, code: ToolErrorCode | undefined, own: MessageLabels | undefined): MessageLabels {
   if (code !== undefined && OWN_WORDS.has(code)) return { returns: 'trusted', reads: 'public' };

@@ -1,30 +1,31 @@
 import { isDeepStrictEqual } from 'node:util';
 import { isJsonList, isWebAddress, type JsonObject, type JsonValue, type Message, type MessageLabels } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
-import type { FlowLevel, InformationFlow, PolicyCall, PolicySubject, PolicyTool } from '../contracts/policy.js';
+import type { FlowLevel, InformationFlow, Policy, PolicyCall, PolicySubject, PolicyTool } from '../contracts/policy.js';
 import type { Ruling } from './rules.js';
 import { UserRequest } from './user-request.js';
 
 /** Decides by the content that the run has read whether a call needs an approval. Undefined if the information flow does not require one. */
 export function flowRuling(
-  level: FlowLevel,
+  policy: Pick<Policy, 'flow' | 'outsideBits' | 'flows'>,
   subject: PolicySubject,
   call: PolicyCall,
-  mostBits = DEFAULT_OUTSIDE_BITS,
 ): Ruling | undefined {
-  switch (level) {
-    case 'off':
-      return undefined;
-    case 'effect':
-      return subject.effect === 'read_only' ? undefined : ask(level, `A tool with the effect ${subject.effect} needs a person's approval.`);
-    case 'trifecta':
-      return completesTrifecta(subject, call) ? ask(level, LEGS) : undefined;
-    case 'taint':
-      return taintRuling(subject, call, mostBits);
-    case 'provenance':
-      return provenanceRuling(level, subject, call);
-  }
+  const { flow: level = 'trifecta' } = policy;
+  return RULINGS[level](subject, call, policy);
 }
+
+type LevelRuling = (subject: PolicySubject, call: PolicyCall, policy: Pick<Policy, 'outsideBits' | 'flows'>) => Ruling | undefined;
+
+const RULINGS: Readonly<Record<FlowLevel, LevelRuling>> = {
+  off: () => undefined,
+  effect: ({ effect }) =>
+    effect === 'read_only' ? undefined : ask('effect', `A tool with the effect ${effect} needs a person's approval.`),
+  trifecta: (subject, call) => (completesTrifecta(subject, call) ? ask('trifecta', LEGS) : undefined),
+  taint: (subject, call, policy) => taintRuling('taint', subject, call, policy),
+  values: (subject, call, policy) => outsideArgumentRuling(subject, call, policy) ?? taintRuling('values', subject, call, policy),
+  provenance: (subject, call) => provenanceRuling('provenance', subject, call),
+};
 
 const LEGS = 'The run has read private data and untrusted content, and this tool can carry data out.';
 
@@ -43,10 +44,15 @@ export const DEFAULT_OUTSIDE_BITS = 64;
  * Decides by how much someone outside can have told the model. Nothing: the call is the user's and the application's. A few bits may have chosen among calls, so that one goes unasked only where
  * the user asked for that very call. More than the budget may be an instruction.
  */
-function taintRuling(subject: PolicySubject, call: PolicyCall, mostBits: number): Ruling | undefined {
+function taintRuling(
+  level: FlowLevel,
+  subject: PolicySubject,
+  call: PolicyCall,
+  { outsideBits: mostBits = DEFAULT_OUTSIDE_BITS }: Pick<Policy, 'outsideBits'>,
+): Ruling | undefined {
   const { outsideBits } = call.flow;
   if (outsideBits > 0 && outsideBits <= mostBits && isRequested(subject, call)) return undefined;
-  return taintedRuling('taint', subject, call);
+  return taintedRuling(level, subject, call);
 }
 
 function taintedRuling(level: FlowLevel, subject: PolicySubject, call: PolicyCall): Ruling | undefined {
@@ -54,6 +60,22 @@ function taintedRuling(level: FlowLevel, subject: PolicySubject, call: PolicyCal
   if (completesTrifecta(subject, call)) return ask(level, LEGS);
   if (effect === 'read_only' || labels.accepts?.untrusted || call.flow.integrity === 'trusted') return undefined;
   return ask(level, 'The run has read untrusted content, and this tool changes things.');
+}
+
+/** Decides about text that the model did not read: it may not decide what a call does to whom, unless the policy names the way that it takes. */
+function outsideArgumentRuling(
+  { declaredId, effect, labels }: PolicySubject,
+  { outside = [] }: PolicyCall,
+  { flows = [] }: Pick<Policy, 'flows'>,
+): Ruling | undefined {
+  if ((effect === 'read_only' && !labels.egress) || labels.accepts?.untrusted) return undefined;
+  const mayNameWay = effect === 'state_change' && !labels.egress;
+  const isNamed = (argument: string, from: string): boolean =>
+    mayNameWay && flows.some((one) => one.tool === declaredId && one.argument === argument && one.from === from);
+  const decided = outside.find(
+    ({ name, from }) => (labels.decisive?.includes(name) ?? true) && !from.every((place) => isNamed(name, place)),
+  );
+  return decided && ask('values', `The argument "${decided.name}" holds text from outside (${decided.from.join(', ')}).`);
 }
 
 /** Tells whether the user asked for this very call, which happens once. */

@@ -103,6 +103,8 @@ export class DataPolicyEngine extends PolicyEngine {
     return this.stopRuling(subject) ?? decide(this.inForceFor(subject.actor.tenant), subject);
   }
 
+  override hides = ({ tenant }: PolicyActor): boolean => this.inForceFor(tenant).some((policy) => policy.hides());
+
   override answeredBy(subject: PolicySubject): readonly ApprovalTerms[] {
     return answeredBy(this.inForceFor(subject.actor.tenant), subject);
   }
@@ -270,6 +272,7 @@ export class CompiledPolicy extends PolicyEngine {
     const ruling = grant.kind === 'allow' ? this.rulingOn(subject) : undefined;
     return ruling ? { ...grant, ...ruling } : grant;
   }
+  override hides = (): boolean => this.policy.flow === 'values' && this.policy.shadow !== true;
 
   override answeredBy(subject: PolicySubject): readonly ApprovalTerms[] {
     return this.policy.shadow ? [] : questionTerms(this.policy.questions ?? [], subject);
@@ -283,8 +286,8 @@ export class CompiledPolicy extends PolicyEngine {
 
   /** Decides about a call: an exhausted budget denies it; otherwise any rule may require an approval. */
   private rulingOnCall(subject: PolicySubject, call: PolicyCall): Ruling | undefined {
-    const { runBudgets = [], requireApproval = [], flow = 'trifecta', outsideBits } = this.policy;
-    const closing = flowRuling(flow, subject, call, outsideBits);
+    const { runBudgets = [], requireApproval = [] } = this.policy;
+    const closing = flowRuling(this.policy, subject, call);
     const budget = runBudgets.length > 0 ? budgetRuling(runBudgets, subject, call) : undefined;
     if (budget?.kind === 'deny') return budget;
     return together([approvalRuling(requireApproval, subject, call, this.validators), budget, closing]);

@@ -292,7 +292,16 @@ export const POLICY_SCHEMA: JSONSchema7 = record(
     callBudgets: { type: 'array', items: callBudget },
     connections: { type: 'array', items: record({ tools: patterns, connections: patterns }, ['tools', 'connections']) },
     vouched: { type: 'object', additionalProperties: vouchedTool },
-    flow: { type: 'string', enum: ['off', 'trifecta', 'effect', 'taint', 'provenance'] },
+    flow: { type: 'string', enum: ['off', 'trifecta', 'effect', 'taint', 'provenance', 'values'] },
+    flows: {
+      type: 'array',
+      items: {
+        type: 'object',
+        properties: { tool: { type: 'string' }, argument: { type: 'string' }, from: { type: 'string', pattern: '^[^#]+#' } },
+        required: ['tool', 'argument', 'from'],
+        additionalProperties: false,
+      },
+    },
     outsideBits: { type: 'number', minimum: 0 },
     shadow: flag,
   },

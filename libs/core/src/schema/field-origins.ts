@@ -1,6 +1,6 @@
 import { type Finding, isJsonList, isJsonObject, type JsonObject, type JsonValue, type ValueOrigin } from '@toolloop/protocol';
 import type { JSONSchema7, JSONSchema7Definition } from 'json-schema';
-import type { SchemaValidators } from './validators.js';
+import { pointerSegment, type SchemaValidators } from './validators.js';
 
 /** The keyword of a schema that says where a value, and all below it, comes from. */
 export const ORIGIN_KEYWORD = 'x-toolloop-origin';
@@ -19,7 +19,7 @@ export interface OriginReading {
   /** Tells whether the user or a trusted result gave an id before: then it tells nothing new. */
   isKnown(id: string): boolean;
   /** Returns what the model reads in the place of a text from outside. @default the text itself */
-  hide?(value: JsonValue): JsonValue;
+  hide?(value: JsonValue, pointer: string): JsonValue;
 }
 
 /** A value as a model reads it, and the bits that someone outside can have put into what is shown of it; infinite for text. */
@@ -35,7 +35,7 @@ export interface ReadValue {
  */
 export function readOrigins(value: JsonValue, schema: JSONSchema7 | undefined, reading: OriginReading): ReadValue {
   const walk = new OriginWalk(schema ?? {}, reading);
-  const shown = walk.value(value, schema ?? {}, { inherited: reading.inherited, around: [] });
+  const shown = walk.value(value, schema ?? {}, { inherited: reading.inherited, around: [], pointer: '' });
   return { shown, outsideBits: walk.bits };
 }
 
@@ -104,6 +104,8 @@ interface Place {
   readonly inherited: ValueOrigin | undefined;
   /** The objects around it, the nearest first. */
   readonly around: readonly Surrounding[];
+  /** Its place in the whole, with * for the index of an item. */
+  readonly pointer: string;
 }
 
 class OriginWalk {
@@ -117,16 +119,16 @@ class OriginWalk {
   value(value: JsonValue, given: JSONSchema7Definition | undefined, place: Place): JsonValue {
     const schema = this.resolved(given);
     const inherited = this.originOf(given, schema, place);
-    const here = { inherited, around: place.around };
+    const here = { ...place, inherited };
     if (isJsonList(value)) return this.list(value, schema, here);
     if (isJsonObject(value)) return this.object(value, schema, here);
-    return this.scalar(value, schema, inherited);
+    return this.scalar(value, schema, here);
   }
 
   private list(value: readonly JsonValue[], schema: JSONSchema7, place: Place): JsonValue {
     const items = typeof schema.items === 'object' && !Array.isArray(schema.items) ? schema.items : undefined;
-    if (!isVouchedFor(place.inherited) && !this.hasInsideValue(items, place.inherited)) return this.text(value);
-    return value.map((item) => this.value(item, items, place));
+    if (!isVouchedFor(place.inherited) && !this.hasInsideValue(items, place.inherited)) return this.text(value, place);
+    return value.map((item) => this.value(item, items, { ...place, pointer: `${place.pointer}/*` }));
   }
 
   private object(value: JsonObject, schema: JSONSchema7, place: Place): JsonValue {
@@ -134,30 +136,34 @@ class OriginWalk {
     const others = typeof additionalProperties === 'object' ? additionalProperties : undefined;
     const isOpen = Object.keys(value).some((key) => !Object.hasOwn(properties, key));
     const ofKeys = this.originOf(others, this.resolved(others), place);
-    if (isOpen && !isVouchedFor(ofKeys)) return this.text(value);
-    const inside = { inherited: place.inherited, around: [{ value, schema, inherited: place.inherited }, ...place.around] };
+    if (isOpen && !isVouchedFor(ofKeys)) return this.text(value, place);
+    const around = [{ value, schema, inherited: place.inherited }, ...place.around];
     return Object.fromEntries(
-      Object.entries(value).map(([key, one]) => [key, this.value(one, Object.hasOwn(properties, key) ? properties[key] : others, inside)]),
+      Object.entries(value).map(([key, one]) => {
+        const inside = { inherited: place.inherited, around, pointer: `${place.pointer}${pointerSegment(key)}` };
+        return [key, this.value(one, Object.hasOwn(properties, key) ? properties[key] : others, inside)];
+      }),
     );
   }
 
-  private scalar(value: string | number | boolean | null, schema: JSONSchema7, origin: ValueOrigin | undefined): JsonValue {
+  private scalar(value: string | number | boolean | null, schema: JSONSchema7, place: Place): JsonValue {
+    const { inherited: origin } = place;
     if (isVouchedFor(origin)) return value;
     const bits = capacityOf(value, schema);
     if (origin === undefined && (bits !== undefined || isBetweenBounds(value, schema))) return value;
-    if (bits === undefined) return this.text(value, schema);
+    if (bits === undefined) return this.text(value, place, schema);
     this.bits += bits;
     return value;
   }
 
   /** A text tells more than can be counted, unless nothing of it is shown, or it is an id that was known. */
-  private text(value: JsonValue, schema?: JSONSchema7): JsonValue {
+  private text(value: JsonValue, { pointer }: Place, schema?: JSONSchema7): JsonValue {
     const id = schema && typeof value === 'string' ? idBits(value, schema) : undefined;
     if (id !== undefined && typeof value === 'string') {
       if (!this.reading.isKnown(value)) this.bits += id;
       return value;
     }
-    if (this.reading.hide) return this.reading.hide(value);
+    if (this.reading.hide) return this.reading.hide(value, pointer);
     this.bits += isEmpty(value) ? 1 : Infinity;
     return value;
   }

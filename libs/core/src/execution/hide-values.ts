@@ -1,0 +1,96 @@
+import type { JsonValue, MessageLabels, ToolErrorCode, ToolFailure } from '@toolloop/protocol';
+import { DEFAULT_OUTSIDE_BITS, labelsOfBits } from '../policy/flow.js';
+import { namesOutsiders, readOrigins } from '../schema/field-origins.js';
+import type { SchemaValidators } from '../schema/validators.js';
+import type { Call, ReadCall } from './call.js';
+import { referencesIn, type RunValues } from './value-references.js';
+import { ReaderAnswer, ShownTexts } from './value-tools.js';
+
+/** Failures in our own words, which tell nothing that the model had not read; what a tool says of its failure may. */
+export const OWN_WORDS: ReadonlySet<ToolErrorCode> = new Set<ToolErrorCode>([
+  'unknown_tool',
+  'tool_gone',
+  'invalid_json',
+  'tenant_override',
+  'policy_denied',
+  'approval_denied',
+  'timeout',
+  'aborted',
+]);
+
+/** A result as the model reads it, and what it tells from outside. */
+interface ReadResult {
+  /** Absent where it is shown as it is. */
+  readonly shown?: JsonValue;
+  readonly labels: MessageLabels;
+}
+
+/**
+ * Reads a result by the fields of its schema: counts what is from outside in it, and at the level `values` puts references in the place of its texts. Undefined where the labels of the tool hold
+ * for all of it.
+ */
+export function readByFields(call: ReadCall, live: unknown, value: JsonValue, validators: SchemaValidators): ReadResult | undefined {
+  if (live instanceof ShownTexts) return undefined;
+  if (live instanceof ReaderAnswer) return readAnswer(call, live, validators);
+  const { spec, origin, subRun } = call.tool;
+  const values = valuesFor(call);
+  const { labels } = spec;
+  const schema = origin.trusted ? spec.outputSchema : undefined;
+  const isWhole = !schema || (labels.returns === 'trusted' && !namesOutsiders(schema));
+  if (subRun || (isWhole && (!values || (origin.trusted && labels.returns === 'trusted')))) return undefined;
+  const { flow, actorId } = call.scope;
+  const hidden: string[] = [];
+  const hide = values && hidingIn(values, spec.declaredId);
+  const { shown, outsideBits } = readOrigins(value, schema, {
+    inherited: origin.trusted && labels.returns === 'trusted' ? 'application' : undefined,
+    actorId,
+    isKnown: (id) => flow.isTraced(id),
+    ...(hide && {
+      hide: (text, pointer) => {
+        const reference = hide(text, pointer);
+        hidden.push(reference);
+        return reference;
+      },
+    }),
+  });
+  if (values && flow.outsideBits + outsideBits > DEFAULT_OUTSIDE_BITS && outsideBits > 0)
+    return { shown: values.hide(value, `${spec.declaredId}#`), labels: { returns: 'trusted', reads: labels.reads } };
+  return { ...(hidden.length > 0 && { shown }), labels: { ...labelsOfBits(outsideBits), reads: labels.reads } };
+}
+
+/** An answer about hidden values is theirs: what is of low capacity in it is told and counted, while the run has room for it, and the rest is a further reference. */
+function readAnswer({ scope, tool }: ReadCall, { answer, schema }: ReaderAnswer, validators: SchemaValidators): ReadResult | undefined {
+  const { values, flow, actorId } = scope;
+  if (!values) return undefined;
+  const hide = hidingIn(values, tool.spec.declaredId);
+  validators.distrust(schema);
+  const fits = validators.problemWith(schema) === undefined && validators.validate(schema, structuredClone(answer)).length === 0;
+  const read = readOrigins(answer, fits ? schema : undefined, { inherited: 'outside', actorId, isKnown: () => false, hide });
+  const isWithin = flow.outsideBits + read.outsideBits <= DEFAULT_OUTSIDE_BITS;
+  const { shown, outsideBits } = isWithin ? read : { shown: hide(answer, ''), outsideBits: 0 };
+  return { shown: { answer: shown }, labels: { ...labelsOfBits(outsideBits), reads: 'private' } };
+}
+
+/** A failure as the model reads it: at the level `values` a reference stands in the place of what the tool says. */
+export function hiddenFailure(call: Call, failure: ToolFailure): { readonly failure: ToolFailure; readonly labels?: MessageLabels } {
+  const { tool } = call;
+  const values = tool && !OWN_WORDS.has(failure.code) ? valuesFor(call) : undefined;
+  if (!tool || !values || (tool.origin.trusted && tool.spec.labels.returns === 'trusted')) return { failure };
+  const isOfModel = failure.code === 'invalid_args' && referencesIn(call.request.call.arguments).length === 0;
+  if (isOfModel) return { failure, labels: { returns: 'trusted', reads: tool.spec.labels.reads } }; // it repeats what the model wrote
+  const { problems: _problems, ...known } = { problems: undefined, ...failure };
+  const safeMessage = values.hide(failure.safeMessage, `${tool.spec.declaredId}#error`);
+  return { failure: { ...known, safeMessage }, labels: { returns: 'trusted', reads: tool.spec.labels.reads } };
+}
+
+function hidingIn(values: RunValues, declaredId: string): (value: JsonValue, pointer: string) => string {
+  return (value, pointer) => values.hide(value, `${declaredId}#${pointer}`);
+}
+
+/** The values of a run whose policies hide texts from outside; undefined where none does, and where the run could do nothing with what it reads. */
+function valuesFor({ scope }: Pick<Call, 'scope'>): RunValues | undefined {
+  const { values, policies, actor, toolset } = scope;
+  const isHiding = values && policies.some((policy) => policy.hides?.(actor) === true);
+  const canAct = toolset.tools.some(({ spec, subRun, surface }) => spec.effect !== 'read_only' || spec.labels.egress || subRun || surface);
+  return isHiding && canAct ? values : undefined;
+}

@@ -1,0 +1,140 @@
+import { randomBytes } from 'node:crypto';
+import { type HiddenValue, isJsonList, isJsonObject, type JsonObject, type JsonValue, type Message } from '@toolloop/protocol';
+
+/**
+ * The form of a reference in a text. Its name has forty bits that no one outside can know, so that no text of theirs, and none of the user's, is ever taken for one; the words behind the name tell the
+ * model what it stands for, and are no part of it.
+ */
+const REFERENCE = /⟦(v\d+-[a-z2-7]{8})(?::[^⟦⟧]*)?⟧/g;
+
+/** A text that is longer counts as long. No other length is told. */
+const LONGEST_SHORT = 200;
+
+/** The texts from outside that the models of a run and of its sub-runs know by a reference alone. They are kept with the messages that name them, so that a run which waited has them again. */
+export class RunValues {
+  private readonly values = new Map<string, HiddenValue>();
+
+  constructor(messages: readonly Message[] = []) {
+    this.learn(hiddenIn(messages));
+  }
+
+  get isEmpty(): boolean {
+    return this.values.size === 0;
+  }
+
+  /** Takes values that were hidden before. */
+  learn(hidden: readonly HiddenValue[]): void {
+    for (const value of hidden) this.values.set(value.id, value);
+  }
+
+  /** Hides a value, and returns what the model reads in its place: its kind and whether it is long. */
+  hide(value: JsonValue, from: string): string {
+    const id = `v${this.values.size + 1}-${nonce()}`;
+    this.values.set(id, { id, value, from });
+    return `⟦${id}:${kindOf(value)}⟧`;
+  }
+
+  find(id: string): HiddenValue | undefined {
+    return this.values.get(id);
+  }
+
+  /** Returns the values that a text names. */
+  namedIn(text: string): readonly HiddenValue[] {
+    return referencesIn(text).flatMap((id) => this.values.get(id) ?? []);
+  }
+
+  /**
+   * Puts values in the place of the references to them: once, so that a reference within a value stays text. An argument that is nothing but one reference becomes the value itself.
+   *
+   * @throws {UnknownReferenceError} For a reference to nothing.
+   */
+  expand(args: JsonObject): ExpandedArguments {
+    const outside: OutsideArgument[] = [];
+    const entries = Object.entries(args).map(([name, value]): [string, JsonValue] => {
+      const used: HiddenValue[] = [];
+      const expanded = this.expanded(value, used);
+      if (used.length > 0) outside.push({ name, from: [...new Set(used.map(({ from }) => from))] });
+      return [name, expanded];
+    });
+    return { args: Object.fromEntries(entries), outside };
+  }
+
+  private expanded(value: JsonValue, used: HiddenValue[]): JsonValue {
+    if (isJsonList(value)) return value.map((item) => this.expanded(item, used));
+    if (isJsonObject(value)) return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, this.expanded(item, used)]));
+    if (typeof value !== 'string') return value;
+    const take = (id: string): JsonValue => {
+      const found = this.values.get(id);
+      if (!found) throw new UnknownReferenceError(id);
+      used.push(found);
+      return found.value;
+    };
+    const [only, id] = new RegExp(`^${REFERENCE.source}$`).exec(value) ?? [];
+    if (only !== undefined && id !== undefined) return take(id);
+    return value.replaceAll(REFERENCE, (_, name: string) => toText(take(name)));
+  }
+}
+
+/** Returns the values for which references stand in messages. */
+export function hiddenIn(messages: readonly Message[]): readonly HiddenValue[] {
+  return messages.flatMap((message) => (message.role === 'tool' ? (message.hidden ?? []) : []));
+}
+
+/** Arguments with values in the place of references, and which of them hold some. */
+export interface ExpandedArguments {
+  readonly args: JsonObject;
+  readonly outside: readonly OutsideArgument[];
+}
+
+/** A top-level argument that holds text from outside, and the places where that was read: `mail__read#/body`. */
+export interface OutsideArgument {
+  readonly name: string;
+  readonly from: readonly string[];
+}
+
+/** Thrown for a reference that stands for nothing. */
+export class UnknownReferenceError extends Error {
+  override readonly name = 'UnknownReferenceError';
+
+  constructor(id: string) {
+    super(`There is no value "${id}". Copy a reference as it stands in a result.`);
+  }
+}
+
+/** Returns the names of the values to which a text refers. */
+export function referencesIn(text: string): readonly string[] {
+  return [...text.matchAll(REFERENCE)].flatMap(([, id]) => id ?? []);
+}
+
+/** Puts the texts into an answer for its reader. They are shown as they are: no link, image or other markup in them works. */
+export function answerForReader(text: string, messages: readonly Message[]): string {
+  if (referencesIn(text).length === 0) return text;
+  const values = new RunValues(messages);
+  return text.replaceAll(REFERENCE, (reference, id: string) => {
+    const found = values.find(id);
+    return found ? neutralised(toText(found.value)) : reference;
+  });
+}
+
+function neutralised(text: string): string {
+  return text
+    .replaceAll('<', '&lt;')
+    .replaceAll(/[\\`*_[\]()!|]/g, String.raw`\$&`)
+    .replaceAll(/(:)(\/\/)|\b(javascript|data|mailto|www)([:.])/gi, '$1$3 $2$4');
+}
+
+function toText(value: JsonValue): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+function kindOf(value: JsonValue): string {
+  const size = toText(value).length > LONGEST_SHORT ? 'long' : 'short';
+  if (isJsonList(value)) return `${size} list`;
+  return isJsonObject(value) ? `${size} object` : `${size} text`;
+}
+
+const ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567';
+
+function nonce(): string {
+  return Array.from(randomBytes(8), (byte) => ALPHABET[byte % ALPHABET.length]).join('');
+}
