@@ -25,7 +25,6 @@ import {
   type ReadCall,
 } from './call.js';
 import { preflightOf } from './preview.js';
-import type { OutsideArgument } from './value-references.js';
 import { readArguments, readInput } from './read-arguments.js';
 import { deniedToolMessage, denialOf, limitsOf, type ToolResolution, withWord } from './resolve-tool.js';
 
@@ -271,20 +270,16 @@ function judge<From extends ReadCall>(
   const { tool, scope } = call;
   const { flow } = scope;
   const instance = tool.entity && { instanceId: tool.entity.instanceId };
+  const { outside } = call.input; // those of a directive are not known any more, and count as what its model had read
   const decision = decide(scope.policies, {
     ...subjectOf(tool, scope.actor),
-    call: { args, flow, spent, outside: outsideIn(call), ...instance },
+    call: { args, flow, spent, ...(outside && { outside }), ...instance },
   });
   if (decision.callBudget !== call.decision?.callBudget) advance(call, { limits: limitsOf(tool, scope, decision) });
   const judged = advance(call, { decision });
   if (decision.kind !== 'deny') return judged;
   if (decision.isOverBudget) throw CallFailure.of('budget_exceeded', decision.reason);
   throw denialOf(call, deniedToolMessage(call));
-}
-
-/** The arguments that hold text from outside; those of a directive are not known any more, and count as what its model had read. */
-function outsideIn({ input }: ReadCall): readonly OutsideArgument[] {
-  return input.outside ?? [];
 }
 
 function assertAskable({ scope, decision }: JudgedCall): void {

@@ -71,11 +71,11 @@ export class ResultDescriber {
     const shown = this.project(call, live, { audience: 'model', observer: objects?.observe });
     const model = withoutSecrets(shown, call);
     this.assertDeclared(tool, model);
-    const told = attachments.length === 0 ? this.told(call, live, model) : model;
+    const told = this.told(call, { live, attachments, model });
     const metadata = metadataOf(call);
     const ui = withMetadata(withoutSecrets(this.project(call, live, { audience: 'ui' }), call), metadata);
     const sentence = this.sentenceFor(call, told);
-    const attached = attachments.length > 0 ? this.attached(call, attachments) : undefined;
+    const attached = this.attached(call, attachments);
     const word = (value: JsonValue): string => {
       const worded = resultText(call, { live, value: withMetadata(value, metadata), sentence });
       return attached?.note === undefined ? worded : `${worded}\n${attached.note}`;
@@ -83,18 +83,13 @@ export class ResultDescriber {
     const isHidden = told !== model;
     const described = { ...shortened(call, word(told)), ...(isHidden && { lasting: cut(word(model), mostBytes) }) };
     const hinted = described.truncated || isHidden ? undefined : objects?.hinted(() => word(withoutSecrets(shown, call)), mostBytes);
-    const uiText = JSON.stringify(ui);
-    return {
-      ...described,
-      ...(hinted && { hinted }),
-      ui: Buffer.byteLength(uiText) > mostBytes ? cut(uiText, mostBytes) : ui,
-      ...(attached && { attachments: attached.kept }),
-    };
+    return { ...described, ...(hinted && { hinted }), ui: within(ui, mostBytes), ...(attached && { attachments: attached.kept }) };
   }
 
   /** The result as the model reads it, labelled by who wrote its fields. An image cannot be hidden, so the labels of the tool hold for what comes with one. */
-  private told(call: ReadCall, live: unknown, model: JsonValue): JsonValue {
-    const read = readByFields(call, live, model, this.validators);
+  private told(call: ReadCall, { live, attachments, model }: ProjectedResult): JsonValue {
+    const hasFields = call.scope.values !== undefined || call.tool.spec.outputSchema !== undefined;
+    const read = hasFields && attachments.length === 0 ? readByFields(call, live, model, this.validators) : undefined;
     if (read) advance(call, { labels: read.labels });
     return read?.shown ?? model;
   }
@@ -105,7 +100,8 @@ export class ResultDescriber {
       throw this.invalid(tool, problems.map(({ pointer, message }) => `${pointer || 'result'} ${message}`).join('; '));
   }
 
-  private attached({ tool, scope }: ReadCall, attachments: readonly Attachment[]): ReadAttachments {
+  private attached({ tool, scope }: ReadCall, attachments: readonly Attachment[]): ReadAttachments | undefined {
+    if (attachments.length === 0) return undefined;
     const attached = readAttachments(attachments, scope.limits.attachmentBytes);
     if (attached.note !== undefined) this.logger.warn(`${tool.spec.declaredId} (run ${scope.run.runId}): ${attached.note}`);
     return attached;
@@ -147,6 +143,15 @@ export class ResultDescriber {
     );
     return new CallFailure({ code: 'invalid_output', safeMessage: 'The tool ran, but its result cannot be shown.' }, { cause: error });
   }
+}
+
+/** A result with its projection for the model. */
+type ProjectedResult = Pick<InvokedResult, 'live' | 'attachments'> & { readonly model: JsonValue };
+
+/** A value for the ui: its beginning as text where it is longer than the budget. */
+function within(value: JsonValue, mostBytes: number): JsonValue {
+  const text = JSON.stringify(value);
+  return Buffer.byteLength(text) > mostBytes ? cut(text, mostBytes) : value;
 }
 
 /** The value without the credentials that the call was handed. */

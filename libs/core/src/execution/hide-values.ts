@@ -1,4 +1,6 @@
 import type { JsonValue, MessageLabels, ToolErrorCode, ToolFailure } from '@toolloop/protocol';
+import type { JSONSchema7 } from 'json-schema';
+import type { Tool } from '../contracts/tool.js';
 import { DEFAULT_OUTSIDE_BITS, labelsOfBits } from '../policy/flow.js';
 import { namesOutsiders, readOrigins } from '../schema/field-origins.js';
 import type { SchemaValidators } from '../schema/validators.js';
@@ -32,30 +34,34 @@ interface ReadResult {
 export function readByFields(call: ReadCall, live: unknown, value: JsonValue, validators: SchemaValidators): ReadResult | undefined {
   if (live instanceof ShownTexts) return undefined;
   if (live instanceof ReaderAnswer) return readAnswer(call, live, validators);
-  const { spec, origin, subRun } = call.tool;
   const values = valuesFor(call);
-  const { labels } = spec;
+  const { spec, origin } = call.tool;
   const schema = origin.trusted ? spec.outputSchema : undefined;
-  const isWhole = !schema || (labels.returns === 'trusted' && !namesOutsiders(schema));
-  if (subRun || (isWhole && (!values || (origin.trusted && labels.returns === 'trusted')))) return undefined;
+  return isReadAsWhole(call, schema, values) ? undefined : readFields(call, value, schema, values);
+}
+
+/** Tells whether the labels of a tool hold for all of its result. Those of a sub-run are of what its model had read. */
+function isReadAsWhole({ tool }: ReadCall, schema: JSONSchema7 | undefined, values: RunValues | undefined): boolean {
+  if (tool.subRun) return true;
+  if (schema && !(isOfApplication(tool) && !namesOutsiders(schema))) return false;
+  return !values || isOfApplication(tool);
+}
+
+function readFields(call: ReadCall, value: JsonValue, schema: JSONSchema7 | undefined, values: RunValues | undefined): ReadResult {
+  const { spec } = call.tool;
+  const { reads } = spec.labels;
   const { flow, actorId } = call.scope;
   const hidden: string[] = [];
-  const hide = values && hidingIn(values, spec.declaredId);
+  const hide = values && noting(hidden, hidingIn(values, spec.declaredId));
   const { shown, outsideBits } = readOrigins(value, schema, {
-    inherited: origin.trusted && labels.returns === 'trusted' ? 'application' : undefined,
+    inherited: isOfApplication(call.tool) ? 'application' : undefined,
     actorId,
     isKnown: (id) => flow.isTraced(id),
-    ...(hide && {
-      hide: (text, pointer) => {
-        const reference = hide(text, pointer);
-        hidden.push(reference);
-        return reference;
-      },
-    }),
+    ...(hide && { hide }),
   });
-  if (values && flow.outsideBits + outsideBits > DEFAULT_OUTSIDE_BITS && outsideBits > 0)
-    return { shown: values.hide(value, `${spec.declaredId}#`), labels: { returns: 'trusted', reads: labels.reads } };
-  return { ...(hidden.length > 0 && { shown }), labels: { ...labelsOfBits(outsideBits), reads: labels.reads } };
+  if (values && outsideBits > 0 && flow.outsideBits + outsideBits > DEFAULT_OUTSIDE_BITS)
+    return { shown: values.hide(value, `${spec.declaredId}#`), labels: { returns: 'trusted', reads } };
+  return { ...(hidden.length > 0 && { shown }), labels: { ...labelsOfBits(outsideBits), reads } };
 }
 
 /** An answer about hidden values is theirs: what is of low capacity in it is told and counted, while the run has room for it, and the rest is a further reference. */
@@ -75,7 +81,7 @@ function readAnswer({ scope, tool }: ReadCall, { answer, schema }: ReaderAnswer,
 export function hiddenFailure(call: Call, failure: ToolFailure): { readonly failure: ToolFailure; readonly labels?: MessageLabels } {
   const { tool } = call;
   const values = tool && !OWN_WORDS.has(failure.code) ? valuesFor(call) : undefined;
-  if (!tool || !values || (tool.origin.trusted && tool.spec.labels.returns === 'trusted')) return { failure };
+  if (!tool || !values || isOfApplication(tool)) return { failure };
   const isOfModel = failure.code === 'invalid_args' && referencesIn(call.request.call.arguments).length === 0;
   if (isOfModel) return { failure, labels: { returns: 'trusted', reads: tool.spec.labels.reads } }; // it repeats what the model wrote
   const { problems: _problems, ...known } = { problems: undefined, ...failure };
@@ -83,7 +89,22 @@ export function hiddenFailure(call: Call, failure: ToolFailure): { readonly fail
   return { failure: { ...known, safeMessage }, labels: { returns: 'trusted', reads: tool.spec.labels.reads } };
 }
 
-function hidingIn(values: RunValues, declaredId: string): (value: JsonValue, pointer: string) => string {
+/** Tells whether everything that a tool returns is the application's, but for fields that say otherwise. */
+function isOfApplication({ origin, spec }: Tool): boolean {
+  return origin.trusted && spec.labels.returns === 'trusted';
+}
+
+type Hide = (value: JsonValue, pointer: string) => string;
+
+function noting(hidden: string[], hide: Hide): Hide {
+  return (value, pointer) => {
+    const reference = hide(value, pointer);
+    hidden.push(reference);
+    return reference;
+  };
+}
+
+function hidingIn(values: RunValues, declaredId: string): Hide {
   return (value, pointer) => values.hide(value, `${declaredId}#${pointer}`);
 }
 

@@ -7,7 +7,7 @@ import { reservedNamesIn } from '../schema/tool-input.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import { CallFailure, Interruption, untilAborted } from './call-failure.js';
 import type { Call, ReadArguments, ResolvedCall } from './call.js';
-import { type ExpandedArguments, UnknownReferenceError } from './value-references.js';
+import { type ExpandedArguments, type RunValues, UnknownReferenceError } from './value-references.js';
 import { VALUE_TOOL_IDS } from './value-tools.js';
 
 /**
@@ -22,21 +22,21 @@ export async function readArguments(validators: SchemaValidators, call: Resolved
   const reserved = reservedNamesIn(sent, tool.input.reserved);
   if (reserved !== undefined)
     throw CallFailure.of('tenant_override', `The argument at "${reserved}" is set by the application and never by a caller. Leave it out.`);
-  const { args: expanded, outside } = withValues(sent, call);
-  const args = tool.input.normalize(expanded);
+  const read = call.scope.values ? withValues(sent, call, call.scope.values) : undefined;
+  const args = tool.input.normalize(read?.args ?? sent);
   const problems = validators.validate(tool.input.schema, args); // which fills in the defaults
   if (options.validation && problems.length > 0) throw CallFailure.of('invalid_args', 'The arguments do not fit the schema.', problems);
   const canonical = canonicalJson(args);
   const reading = await readCopy(call, fromCanonical(canonical)).catch(unreadable); // of a copy: what a tool does to its input changes no record
   if ('problems' in reading) throw CallFailure.of('invalid_args', 'The arguments are not valid.', reading.problems);
-  return { canonical, args, built: reading.value, ...(outside.length > 0 && { outside }) };
+  return { canonical, args, built: reading.value, ...(read && { outside: read.outside }) };
 }
 
 /** A sub-run works with the same references; every other tool receives the values. */
-function withValues(args: JsonObject, { scope, tool }: ResolvedCall): ExpandedArguments {
-  if (!scope.values || tool.subRun || VALUE_TOOL_IDS.has(tool.spec.declaredId)) return { args, outside: [] };
+function withValues(args: JsonObject, { tool }: ResolvedCall, values: RunValues): ExpandedArguments {
+  if (tool.subRun || VALUE_TOOL_IDS.has(tool.spec.declaredId)) return { args, outside: [] };
   try {
-    return scope.values.expand(args);
+    return values.expand(args);
   } catch (error) {
     if (error instanceof UnknownReferenceError) throw CallFailure.of('invalid_args', error.message);
     throw error;

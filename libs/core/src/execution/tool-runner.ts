@@ -195,8 +195,8 @@ export class ToolRunner implements OnModuleInit {
     const performed = await this.execute(call)
       .catch((error: unknown) => this.toOutcome(call, error))
       .catch(() => failed(call, unexplained())); // thrown was something that cannot even be looked at
-    const outcome = withHidden(performed, call.scope.values);
-    const { hooks } = call.scope;
+    const { hooks, values } = call.scope;
+    const outcome = values ? withHidden(performed, values) : performed;
     if (hooks) tellEnd(call, outcome, hooks);
     if (outcome.isPending) return outcome;
     const record = shownRecord(outcome.record);
@@ -270,8 +270,8 @@ const SELF_MANAGED: Partial<ExecutionOptions> = {
 };
 
 /** With the values that its content names, so that they are kept with it. */
-function withHidden(outcome: ToolOutcome, values: RunValues | undefined): ToolOutcome {
+function withHidden(outcome: ToolOutcome, values: RunValues): ToolOutcome {
   const { content } = outcome;
-  const hidden = values && typeof content === 'string' ? values.namedIn(content) : [];
+  const hidden = typeof content === 'string' ? values.namedIn(content) : [];
   return hidden.length > 0 ? { ...outcome, hidden } : outcome;
 }

@@ -1,6 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { type HiddenValue, isJsonList, isJsonObject, type JsonObject, type JsonValue, type Message } from '@toolloop/protocol';
 
+/** The character with which every reference begins. */
+export const REFERENCE_MARK = '⟦';
+
 /**
  * The form of a reference in a text. Its name has forty bits that no one outside can know, so that no text of theirs, and none of the user's, is ever taken for one; the words behind the name tell the
  * model what it stands for, and are no part of it.
@@ -108,7 +111,6 @@ export function referencesIn(text: string): readonly string[] {
 
 /** Puts the texts into an answer for its reader. They are shown as they are: no link, image or other markup in them works. */
 export function answerForReader(text: string, messages: readonly Message[]): string {
-  if (referencesIn(text).length === 0) return text;
   const values = new RunValues(messages);
   return text.replaceAll(REFERENCE, (reference, id: string) => {
     const found = values.find(id);

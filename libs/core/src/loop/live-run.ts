@@ -1,11 +1,19 @@
-import { AnswerFold, type LoopEventBody, type Message, type ModelRequest, type ToolInvocationRecord, type Usage } from '@toolloop/protocol';
+import {
+  AnswerFold,
+  type HiddenValue,
+  type LoopEventBody,
+  type Message,
+  type ModelRequest,
+  type ToolInvocationRecord,
+  type Usage,
+} from '@toolloop/protocol';
 import { selects } from '../catalog/tool-selection.js';
 import type { Tool } from '../contracts/tool.js';
 import { type Toolset, ToolsetNarrowing } from '../catalog/toolset.js';
 import type { ExecutionScope } from '../execution/call.js';
 import { ResultPages } from '../execution/result-pages.js';
 import { RESULT_READER, resultReader } from '../execution/result-reader.js';
-import { hiddenIn, RunValues } from '../execution/value-references.js';
+import { RunValues } from '../execution/value-references.js';
 import { valueTools } from '../execution/value-tools.js';
 import type { InjectionRules } from '../injection/apply-injection.js';
 import { RunEntityHandles, RunInstances } from '../injection/run-entities.js';
@@ -31,8 +39,6 @@ export class LiveRun implements EnclosingRun {
   readonly flow: RunFlow;
   readonly approvals: RunApprovals;
   readonly pages: ResultPages | undefined;
-  /** One for a run and all its sub-runs, whose models know texts by the same references; absent where no model asks. */
-  readonly values: RunValues | undefined;
   /** One for a run and all its sub-runs: budgets of policy are about what they do together. */
   readonly spending: SpendingLedger;
   readonly use: RunUse;
@@ -44,6 +50,7 @@ export class LiveRun implements EnclosingRun {
   /** Stores the entries of a durable run. */
   recorder: RunRecorder | undefined;
   private readonly ofModels: ModelAccounts;
+  private knownValues: RunValues | undefined;
 
   constructor(
     readonly plan: RunPlan,
@@ -65,8 +72,16 @@ export class LiveRun implements EnclosingRun {
     this.reserve = session?.live.reserve ?? plan.injection.reserve;
     this.listedAt = plan.listedAt;
     this.approvals = start.approvals ?? approvalsOf(plan, saved);
-    this.values = valuesOf(plan, start);
+    const hidden = hiddenBefore(start);
+    if (hidden.length > 0) this.values?.learn(hidden);
     this.pages = session ? session.live.pages : pagesFor(plan, start.history, start.resumed);
+  }
+
+  /** One for a run and all its sub-runs, whose models know texts by the same references; absent where no model asks. */
+  get values(): RunValues | undefined {
+    const { isOneCall, session, within } = this.plan;
+    if (isOneCall || session) return undefined;
+    return (this.knownValues ??= within?.live.values ?? new RunValues());
   }
 
   get sentTools(): SentTools {
@@ -116,11 +131,12 @@ export class LiveRun implements EnclosingRun {
 
   /** Returns the scope of calls whose model had read these messages. Only `offered` of the run's tools may be called; its sub-runs choose among all of them. */
   scope(offered: Toolset, read: readonly Message[], toolset: Toolset, own?: OwnScope): ExecutionScope {
-    const { plan, approvals, spending, pages, values, signal, emit } = this;
+    const { plan, approvals, spending, pages, signal, emit } = this;
     if (!own) this.flow.offer(offered);
     this.reserve.follow(toolset);
     const { actor, policies } = this.roles.now();
     const subRuns = this.start.subRuns.within(this, toolset);
+    const values = this.valuesUnder(policies, actor);
     return {
       ...plan.execution,
       actor,
@@ -140,9 +156,15 @@ export class LiveRun implements EnclosingRun {
     };
   }
 
+  /** The texts that are hidden, once a policy hides some: most runs have none. */
+  private valuesUnder(policies: Authority['policies'], actor: Authority['actor']): RunValues | undefined {
+    const { knownValues, plan } = this;
+    return knownValues || plan.within || policies.some((policy) => policy.hides?.(actor)) ? this.values : undefined;
+  }
+
   /** With the tool that reads on in what was cut, as soon as something was. It answers a limit of ours, so the cap of injected tools does not hold. */
   withReader(toolset: Toolset, step: number, emit = this.emit): Toolset | Promise<Toolset> {
-    const { pages, values } = this;
+    const { pages, knownValues: values } = this;
     const due = [
       ...(pages?.hasHandles ? [resultReader(pages)] : []),
       ...(values && !values.isEmpty ? valueTools({ values, ask: (request, signal) => this.ask(request, signal) }) : []),
@@ -199,13 +221,11 @@ function accountsOf(plan: RunPlan, saved: SavedRun | undefined): RunAccounts {
   return plan.session ? ofSession(plan.session, plan) : ownOf(plan, saved);
 }
 
-/** Those of the messages so far, and of the calls of a step that waited. */
-function valuesOf({ isOneCall, session, within }: RunPlan, { history, resumed }: RunStart): RunValues | undefined {
-  if (isOneCall || session) return undefined;
-  const values = within?.live.values ?? new RunValues();
-  values.learn(hiddenIn(history));
-  for (const { hidden = [] } of resumed?.saved.pending?.outcomes ?? []) values.learn(hidden);
-  return values;
+/** The values that were hidden in the messages so far, and in the calls of a step that waited. */
+function hiddenBefore({ history, resumed }: RunStart): readonly HiddenValue[] {
+  const messages = history.flatMap((message) => (message.role === 'tool' ? (message.hidden ?? []) : []));
+  const outcomes = resumed?.saved.pending?.outcomes ?? [];
+  return [...messages, ...outcomes.flatMap(({ hidden = [] }) => hidden)];
 }
 
 function approvalsOf({ options, session }: RunPlan, saved: SavedRun | undefined): RunApprovals {

@@ -27,7 +27,7 @@ import type { HistoryCut } from '../contracts/history.js';
 import type { LoopRequest } from '../contracts/loop-request.js';
 import { Interruption } from '../execution/call-failure.js';
 import type { SubRunCheckpoint, ToolOutcome } from '../execution/call.js';
-import { answerForReader } from '../execution/value-references.js';
+import { answerForReader, REFERENCE_MARK } from '../execution/value-references.js';
 import type { StructuredOutput } from './structured-answer.js';
 import { toJson } from '../schema/canonical-json.js';
 
@@ -263,7 +263,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
     state: LoopState,
     readonly output?: Output,
   ) {
-    this.text = answerForReader(state.text, state.messages);
+    this.text = state.text.includes(REFERENCE_MARK) ? answerForReader(state.text, state.messages) : state.text;
     if (state.citations.length > 0) this.citations = state.citations;
     const { reason, waitingFor, error, detail, modelError }: Finish = state.finish ?? { reason: 'error' };
     this.finishReason = reason;

@@ -144,14 +144,20 @@ describe('invariant 15: a text from outside at the level values', () => {
   });
 });
 
+/** A turn that has the newest hidden text read, for an answer of this form. */
+function asks(answer: JsonObject): ScriptedTurn {
+  return using('values__ask', { of: ['REF'], question: 'Is it urgent?', answer });
+}
+
+/** The turn of the reader. */
+function says(answer: unknown): ScriptedTurn {
+  return (request) => {
+    seen.push(request);
+    return text(JSON.stringify({ answer }));
+  };
+}
+
 describe('invariant 15: an answer about a hidden text', () => {
-  const asks = (answer: JsonObject): ScriptedTurn => using('values__ask', { of: ['REF'], question: 'Is it urgent?', answer });
-  const says =
-    (answer: unknown): ScriptedTurn =>
-    (request) => {
-      seen.push(request);
-      return text(JSON.stringify({ answer }));
-    };
   const noted = calls(call('notes__file', { title: 'x' }));
 
   it('invariant 15: is told where its form has few values, and counted: a change is asked about', async () => {
