@@ -13,3 +13,5 @@ export { LlmCompletion, LlmPrompt, LlmResource } from './server/offer-decorators
 export type { LlmCompletionOptions, LlmPromptOptions, LlmResourceOptions, OfferOptions, PromptTurn } from './server/offer-decorators.js';
 export { McpEndpoint } from './server/mcp-endpoint.js';
 export type { ResourceReaders } from './server/served-sessions.js';
+export { clientModel, clientRoots } from './server/client-questions.js';
+export type { ModelQuestion } from './server/client-questions.js';

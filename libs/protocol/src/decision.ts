@@ -63,8 +63,10 @@ export interface ClientCallRequest extends WaitingCall {
 /** A question that a call asks a person, and that its run waits for. */
 export interface QuestionRequest extends WaitingCall {
   readonly questionId: string;
+  /** The name of the question in its call. */
+  readonly key: string;
   readonly question: string;
-  /** The form of the answer: a text, a number, a choice, a date, a yes or no, or an object of such fields. */
+  /** The form of the answer: a text, a number, a choice or several, a date, a yes or no, or an object of such fields. */
   readonly schema: JSONSchema7;
   /** The author of the words of the question. */
   readonly askedBy: 'tool' | 'model';

@@ -24,7 +24,7 @@ export interface Question {
   /** Names the question in its call: asking again under the same key and with the same schema gives the answer that is there. In `questions` it is the name of an argument. */
   readonly key: string;
   readonly question: string;
-  /** The form of the answer: a string, number, integer, boolean or enum, `format: 'date'`, or an object of up to eight such fields. */
+  /** The form of the answer: a string, number, integer, boolean or enum, `format: 'date'`, an array of choices (`items: { enum }`), or an object of up to eight such fields. */
   readonly schema: JSONSchema7;
   /** The author of the words: people are shown it. @default 'tool' */
   readonly askedBy?: 'tool' | 'model';

@@ -135,6 +135,7 @@ export class AskedQuestions extends Asking {
     const { answer } = record;
     if (answer) return this.take(record, answer, call);
     if (isExpired(record)) throw new ToolError(NOT_IN_TIME);
+    await this.inTurn(call, () => Promise.resolve()); // what is asked at once is kept before the attempt ends, so that people see all of it
     const asking = new CallPending('question', undefined, undefined, record);
     advance(call, { asking });
     throw asking;
@@ -148,7 +149,11 @@ export class AskedQuestions extends Asking {
   async recordOf(question: Question, call: ReadCall, rule: string): Promise<PendingOf<'question'>> {
     const problem = unaskableReason(call.scope) === undefined ? questionProblem(question) : 'No one can be asked in this run.';
     if (problem !== undefined) throw new ToolError(problem);
-    return this.turns.run(call.scope.run.path?.[0] ?? call.scope.run.runId, () => this.record(question, call, rule));
+    return this.inTurn(call, () => this.record(question, call, rule));
+  }
+
+  private inTurn<Result>({ scope: { run } }: ReadCall, work: () => Promise<Result>): Promise<Result> {
+    return this.turns.run(run.path?.[0] ?? run.runId, work);
   }
 
   private record({ key, question, schema, askedBy = 'tool' }: Question, call: ReadCall, rule: string): Promise<PendingOf<'question'>> {
@@ -161,7 +166,7 @@ export class AskedQuestions extends Asking {
       await this.assertRoom(binding);
       const times = timesOf(expiryOf(admitted));
       const isTainted = scope.flow.integrity !== 'trusted' || !tool.origin.trusted;
-      const shown = { questionId: id, ...waitingCallOf(call), question, schema, askedBy, isTainted, expiresAt: times.expiresAt };
+      const shown = { questionId: id, key, ...waitingCallOf(call), question, schema, askedBy, isTainted, expiresAt: times.expiresAt };
       return this.keep(call, { id, kind: 'question', request: shown, binding, admitted, rule, schema, ...times });
     });
   }
@@ -337,7 +342,7 @@ function questionProblem({ key, question, schema }: Question): string | undefine
   if ([question, ...textsIn(schema)].some((text) => visible(text) !== text)) return 'A question must have no characters that are not seen.';
   const fields = fieldsOf(schema);
   if (!fields)
-    return `The answer to a question is one value, or an object of 1 to ${MOST_FIELDS} values: text, number, yes or no, or a choice.`;
+    return `The answer to a question is one value, or an object of 1 to ${MOST_FIELDS} values: text, number, yes or no, a choice, or several of one list.`;
   return isSecret(question) || fields.some(([name, field]) => isSecretField(name, field))
     ? 'A question must not ask for a password, a key, a card number or another secret.'
     : undefined;
@@ -354,8 +359,16 @@ function fieldsOf(schema: JSONSchema7): readonly (readonly [string, JSONSchema7]
 }
 
 /** A pattern would be run on what a person types. */
-function isField({ type, pattern, enum: values }: JSONSchema7): boolean {
+function isField({ type, pattern, enum: values, items }: JSONSchema7): boolean {
+  if (type === 'array') return typeof items === 'object' && !Array.isArray(items) && isChoice(items);
   return pattern === undefined && (SCALARS.has(type) || (type === undefined && Array.isArray(values) && values.length > 0));
+}
+
+/** A choice among texts, which may have titles. */
+function isChoice({ enum: values, anyOf, oneOf }: JSONSchema7): boolean {
+  const named = (anyOf ?? oneOf)?.map((one) => typeof one === 'object' && one.const);
+  const choices = values ?? named ?? [];
+  return choices.length > 0 && choices.every((choice) => typeof choice === 'string');
 }
 
 function isSecretField(name: string, { title = '', description = '', format, writeOnly }: JSONSchema7): boolean {

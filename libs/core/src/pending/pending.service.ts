@@ -102,14 +102,14 @@ export class PendingService<Actor = RegisteredActor> {
   }
 
   /**
-   * Returns whether a person may decide, by the terms of the policy: for a client that offers the question only to those whose answer counts. `decide` asks again.
+   * Returns whether a person may decide or answer, by the terms of the policy: for a client that offers the question only to those whose answer counts. `decide` asks again.
    *
    * @throws PendingError (`not_found`) if there is none that the person may see
    * @example
    * if (await approvals.mayDecide(approvalId, { actor: user, tenant: user.tenantId })) show(approvalId);
    */
-  async mayDecide(approvalId: string, approver: Respondent<Actor>): Promise<boolean> {
-    return refusalFor(await this.find(approvalId, approver), this.identified(approver)) === undefined;
+  async mayDecide(id: string, approver: Respondent<Actor>): Promise<boolean> {
+    return refusalFor(await this.find(id, approver), this.identified(approver)) === undefined;
   }
 
   private async find(id: unknown, person: Respondent<Actor>): Promise<Pending> {

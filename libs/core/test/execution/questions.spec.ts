@@ -20,11 +20,14 @@ async function answersTo(questions: readonly Question[], context: ToolCallContex
   return answers;
 }
 
+const answersAtOnce = (questions: readonly Question[], context: ToolCallContext): Promise<unknown[]> =>
+  Promise.all(questions.map((question) => context.ask(question)));
+
 /** A desk whose tool asks these questions, one after the other, and says how often it was called. */
 async function desk(
   script: readonly ScriptedTurn[],
   questions: readonly Question[] = [SIZE],
-  { effect = 'read_only', most = 2 }: { effect?: 'read_only' | 'state_change'; most?: number } = {},
+  { effect = 'read_only', most = 2, atOnce = false }: { effect?: 'read_only' | 'state_change'; most?: number; atOnce?: boolean } = {},
 ) {
   const made = { starts: 0 };
   const guessing = tool({
@@ -34,7 +37,7 @@ async function desk(
     reveal: 'all',
     execute: async (_input, context) => {
       made.starts += 1;
-      return answersTo(questions, context);
+      return atOnce ? answersAtOnce(questions, context) : answersTo(questions, context);
     },
   });
   const policy: Policy = { ...open, runBudgets: [{ tools: ['shop__guess'], calls: most }] };
@@ -81,6 +84,32 @@ describe('a question that a tool asks', () => {
     await runs.answer(runId, { questionId: await last(), answer: 3 }, alice);
     expect(await resume(runId)).toMatchObject({ finishReason: 'stop', toolCalls: [{ status: 'succeeded', result: ['M', 3] }] });
     expect(made.starts).toBe(3);
+  });
+
+  it('is kept together with those that are asked at once, so that people see all of them', async () => {
+    const { ask, store, refused, resume } = await desk([calls(guess()), text('Done.')], [SIZE, COUNT], { atOnce: true });
+    const { runId } = await ask();
+    const asked = await store.list({ tenant: 'acme' });
+    expect(asked.map(({ request }) => 'key' in request && request.key)).toEqual(['size', 'count']);
+    for (const [index, answer] of ['M', 2].entries()) expect(await refused(runId, { questionId: asked[index]?.id, answer })).toBe('taken');
+    expect((await resume(runId)).toolCalls[0]).toMatchObject({ status: 'succeeded', result: ['M', 2] });
+  });
+
+  it('takes several choices of a list as an answer, and no others', async () => {
+    const sizes = [
+      { const: 's', title: 'Small' },
+      { const: 'm', title: 'Medium' },
+    ];
+    const question: Question = {
+      key: 'sizes',
+      question: 'Which sizes?',
+      schema: { type: 'array', items: { type: 'string', anyOf: sizes } },
+    };
+    const { ask, refused, last, resume } = await desk([calls(guess()), text('Done.')], [question]);
+    const { runId } = await ask();
+    for (const answer of ['s', ['l'], [1]]) expect(await refused(runId, { questionId: await last(), answer })).toBe('invalid_answer');
+    expect(await refused(runId, { questionId: await last(), answer: ['s', 'm'] })).toBe('taken');
+    expect((await resume(runId)).toolCalls[0]).toMatchObject({ result: [['s', 'm']] });
   });
 
   it('invariant 12: takes no forged answer: of another run, person or tenant, of a wrong shape, a second one, or one at the same time', async () => {
@@ -138,6 +167,7 @@ describe('a question that a tool asks', () => {
     ['a secret by its format', { key: 'k', question: 'Log in', schema: { type: 'string', format: 'password' } }],
     ['a secret by its words', { key: 'k', question: 'What is your API key?', schema: { type: 'string' } }],
     ['nested objects', { key: 'k', question: 'What?', schema: { type: 'object', properties: { a: { type: 'object' } } } }],
+    ['a list of anything', { key: 'k', question: 'What?', schema: { type: 'array', items: { type: 'string' } } }],
     ['a pattern', { key: 'k', question: 'What?', schema: { type: 'string', pattern: '(a+)+$' } }],
     ['nothing', { key: 'k', question: ' ', schema: { type: 'string' } }],
   ])('is refused where it asks for %s', async (_what, question) => {

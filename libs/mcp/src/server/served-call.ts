@@ -1,9 +1,17 @@
 /* oxlint-disable typescript/no-deprecated -- McpServer, which is meant instead of Server, compiles the schemas of all tools for each request */
 import { Logger } from '@nestjs/common';
-import { ProtocolError, ProtocolErrorCode, type Server, type ServerContext } from '@modelcontextprotocol/server';
+import {
+  isSpecType,
+  type LoggingLevel,
+  ProtocolError,
+  ProtocolErrorCode,
+  type Server,
+  type ServerContext,
+} from '@modelcontextprotocol/server';
 import type { CallResult, ToolSession } from '@toolloop/core/contracts';
 import { toJsonObject } from '@toolloop/core/internal';
 import { InvalidRequestError, isObject, type JsonObject, type JsonValue, RunError } from '@toolloop/protocol';
+import { abilitiesOf } from './client-questions.js';
 import type { Offers } from './offers.js';
 import type { McpServerOptions } from './server-options.js';
 import { type Answer, type MadeCall, type McpCaller, type WaitingCalls } from './waiting-calls.js';
@@ -12,7 +20,7 @@ const logger = new Logger('McpServer');
 
 /** A server's surroundings: whom it answers, and with what. */
 export interface Serving {
-  readonly options: Pick<McpServerOptions, 'name' | 'version' | 'instructions'>;
+  readonly options: Pick<McpServerOptions, 'name' | 'version' | 'instructions' | 'names'>;
   readonly caller: McpCaller;
   /** Opens the session with the first request that needs it. */
   readonly sessionOf: () => Promise<ToolSession>;
@@ -39,37 +47,32 @@ export async function callOf(
 ): Promise<Answer> {
   const session = await answered(sessionOf);
   const { mcpReq } = context;
-  const onProgress = progressTo(mcpReq);
   const given = toJsonObject(args ?? {});
-  const { form, url } = server.getClientCapabilities()?.elicitation ?? {};
-  const isAsking = server.getClientCapabilities()?.elicitation !== undefined;
-  const asked = {
-    caller,
-    context,
-    args: given,
-    name: id,
-    sessionId: session.sessionId,
-    asks: { form: form !== undefined || (isAsking && url === undefined), url: url !== undefined },
-  };
-  const make = (): Promise<CallResult> => session.call(id, given, { signal: mcpReq.signal, ...(onProgress && { onProgress }) });
+  const asked = { caller, context, args: given, name: id, sessionId: session.sessionId, abilities: abilitiesOf(server) };
+  const make = (): Promise<CallResult> => session.call(id, given, { signal: mcpReq.signal, onProgress: reportTo(mcpReq) });
   return answered(() => waiting.make(asked, make));
 }
 
-interface ProgressRequest {
-  readonly _meta?: { readonly progressToken?: string | number };
-  readonly notify: (notification: { method: string; params: Record<string, unknown> }) => Promise<void>;
-}
+type ReportedRequest = Pick<ServerContext['mcpReq'], '_meta' | 'notify' | 'log'>;
 
-/** Tells a client of progress that it has asked to be told of. A number is the progress itself; of anything else the words are told, and counted. */
-function progressTo({ _meta, notify }: ProgressRequest): ((value: JsonValue) => void) | undefined {
+/**
+ * Tells a client what a tool says of its progress. A number is the progress itself; of anything else the words are told, and counted. `{ level, message }` is a line of the log, which a client gets
+ * that has set a level.
+ */
+function reportTo({ _meta, notify, log }: ReportedRequest): (value: JsonValue) => void {
   const progressToken = _meta?.progressToken;
-  if (progressToken === undefined) return undefined;
   let told = 0;
   return (value) => {
-    told += 1;
     // A client that is gone needs no progress; its call is aborted elsewhere.
+    if (isLogLine(value)) return void log(value.level, value['message']).catch(() => undefined);
+    if (progressToken === undefined) return;
+    told += 1;
     void notify({ method: 'notifications/progress', params: { progressToken, ...progressIn(value, told) } }).catch(() => undefined);
   };
+}
+
+function isLogLine(value: JsonValue): value is JsonObject & { readonly level: LoggingLevel } {
+  return isObject(value) && isSpecType.LoggingLevel(value['level']) && value['message'] !== undefined;
 }
 
 function progressIn(value: JsonValue, told: number): JsonObject {

@@ -77,6 +77,11 @@ export interface McpServerOptions<Actor = unknown> {
   readonly version?: string;
   /** The words by which clients learn what the server is for. Every caller can read them. */
   readonly instructions?: string;
+  /**
+   * The names under which clients know tools, by their ids: `{ crm__search: 'search_customers' }`. Tools of entities keep their ids, as do those that are left out.
+   * @default each tool's id
+   */
+  readonly names?: Readonly<Record<string, string>>;
   /** The name of the loop whose tools and policy are served. @default the application's own */
   readonly loop?: string;
   /** Returns the address at which a person of the application answers an approval. @default the page that `approver` identifies people for */
@@ -110,6 +115,14 @@ const TEXTS: OptionRule<readonly string[]> = {
 const HOST_NAMES: OptionRule<readonly string[]> = {
   wanted: "a list of names without scheme and port: ['api.example.com']",
   accept: (value) => TEXTS.accept(value) && Array.isArray(value) && value.every((name) => !/[/\s]|:\d+$/.test(String(name))),
+};
+const TOOL_NAME = /^[A-Za-z0-9_.-]{1,64}$/;
+const TOOL_NAMES: OptionRule<Readonly<Record<string, string>>> = {
+  wanted: "an object of names by ids, each another: { crm__search: 'search_customers' }",
+  accept: (value) => {
+    const names = typeof value === 'object' && value !== null ? Object.values<unknown>({ ...value }) : [undefined];
+    return new Set(names).size === names.length && names.every((name) => typeof name === 'string' && TOOL_NAME.test(name));
+  },
 };
 const FUNCTION: OptionRule<(...args: never[]) => unknown> = { wanted: 'a function', accept: (value) => typeof value === 'function' };
 const VERIFIER: OptionRule<McpVerifier> = {
@@ -154,6 +167,7 @@ export const MCP_SERVER = defineOptions<McpServerOptions>(
     name: TEXT,
     version: TEXT,
     instructions: TEXT,
+    names: TOOL_NAMES,
     loop: TEXT,
     session: FUNCTION,
     approvalUrl: FUNCTION,

@@ -1,5 +1,5 @@
 /* oxlint-disable typescript/no-deprecated -- McpServer, which is meant instead of Server, compiles the schemas of all tools for each request */
-import { ProtocolError, ProtocolErrorCode, Server } from '@modelcontextprotocol/server';
+import { ProtocolError, ProtocolErrorCode, Server, type Tool } from '@modelcontextprotocol/server';
 import { OFFER_CAPABILITIES, serveOffers } from './offer-server.js';
 import { answered, callOf, isUnknown, type Serving } from './served-call.js';
 import { failureIn, toWireResult, toWireTool } from './tool-wire.js';
@@ -11,11 +11,11 @@ import { isMade } from './waiting-calls.js';
  */
 export function toolServer(serving: Serving): Server {
   const { options, sessionOf, waiting, offers } = serving;
-  const { name = 'toolloop', version = '0.0.0', instructions } = options;
+  const { name = 'toolloop', version = '0.0.0', instructions, names = {} } = options;
   const server = new Server(
     { name, version },
     {
-      capabilities: { tools: { listChanged: true }, ...(offers.ids.size > 0 && OFFER_CAPABILITIES) },
+      capabilities: { tools: { listChanged: true }, logging: {}, ...(offers.ids.size > 0 && OFFER_CAPABILITIES) },
       requestState: { verify: (state, context) => waiting.codec.verify(state, context) },
       ...(instructions !== undefined && { instructions }),
     },
@@ -24,18 +24,31 @@ export function toolServer(serving: Serving): Server {
     const session = await answered(sessionOf);
     const specs = await answered(() => session.list());
     const tools = specs.filter(({ declaredId }) => !offers.ids.has(declaredId));
-    return { tools: tools.map((spec) => toWireTool(session.describe(spec.id) ?? { spec })) };
+    return { tools: tools.map((spec) => named(toWireTool(session.describe(spec.id) ?? { spec }), names)) };
   });
   server.setRequestHandler('tools/call', async ({ params }, context) => {
-    const { name: id, arguments: args } = params;
+    const { arguments: args } = params;
+    const id = idOf(params.name, names);
     const session = await answered(sessionOf);
     const made = await callOf(server, serving, { id, args, context });
     if (!isMade(made)) return made;
     // In the same words whether policy hides it or there is none.
-    if (isUnknown(made)) throw new ProtocolError(ProtocolErrorCode.InvalidParams, failureIn(made) ?? `Unknown tool: ${id}`);
+    if (isUnknown(made)) throw new ProtocolError(ProtocolErrorCode.InvalidParams, failureIn(made) ?? `Unknown tool: ${params.name}`);
     const outputSchema = session.describe(id)?.spec.outputSchema;
     return server.projectCallToolResult(toWireResult(made, outputSchema), outputSchema && { ...outputSchema });
   });
   if (offers.ids.size > 0) serveOffers(server, serving);
   return server;
+}
+
+type ToolNames = NonNullable<Serving['options']['names']>;
+
+function named(tool: Tool, names: ToolNames): Tool {
+  const name = Object.hasOwn(names, tool.name) ? names[tool.name] : undefined;
+  return name === undefined ? tool : { ...tool, name };
+}
+
+/** Finds the id of a tool by the name that clients know. */
+function idOf(name: string, names: ToolNames): string {
+  return Object.keys(names).find((id) => names[id] === name) ?? name;
 }

@@ -3,8 +3,9 @@ import {
   type CallToolResult,
   createRequestStateCodec,
   inputRequired,
+  type InputRequest,
   type InputRequiredResult,
-  inputResponse,
+  MissingRequiredClientCapabilityError,
   ProtocolError,
   ProtocolErrorCode,
   type ServerContext,
@@ -16,9 +17,11 @@ import {
   type ApprovalRequest,
   InvalidRequestError,
   type JsonObject,
+  type PendingReply,
   type ToolInvocationRecord,
   type ToolMessage,
 } from '@toolloop/protocol';
+import { answerIn, approvalForm, type ClientAbilities, keyOf, missingFor, type OpenRequest, questionInput } from './client-questions.js';
 import type { McpPrincipal, McpServerOptions } from './server-options.js';
 
 /** A caller in one of its scopes, which the address names: `/mcp/:scope`. */
@@ -38,8 +41,7 @@ export interface AskedCall {
   /** The session in which the name of the tool means what it means. */
   readonly sessionId: string;
   readonly context: ServerContext;
-  /** The kinds of questions that the client can put to its user. */
-  readonly asks: { readonly form: boolean; readonly url: boolean };
+  readonly abilities: ClientAbilities;
 }
 
 /** The part of a result that clients are shown. */
@@ -50,17 +52,14 @@ export interface MadeCall extends Pick<CallResult, 'record' | 'content'> {
 /** The answer to a call: its result, or what has to happen first. */
 export type Answer = MadeCall | CallToolResult | InputRequiredResult;
 
-/** A call that waits for an approval, as its client keeps it: signed, and good for the same call of the same caller alone. */
+/** A call that waits, as its client keeps it: signed, and good for the same call of the same caller alone. */
 interface WaitingState {
   /** The hash of the caller, the tool and the arguments. */
   readonly call: string;
   readonly runId: string;
-  readonly approvalId: string;
-  /** The question that the client was given. */
-  readonly asked: 'form' | 'url';
+  /** The ids of what the client was asked in forms: its answer to any other approval counts for nothing. */
+  readonly asked: readonly string[];
 }
-
-type Waiting = Pick<WaitingState, 'runId' | 'approvalId'>;
 
 /** Returns whether a call was made, so that its result can be shown. */
 export function isMade(answer: Answer): answer is MadeCall {
@@ -70,11 +69,11 @@ export function isMade(answer: Answer): answer is MadeCall {
 const MOST_WAITING = 10_000;
 const TTL_SECONDS = 3_600;
 
-/** The calls of MCP clients that wait for an approval: how people are asked for it, and how the result finds its way back. */
+/** The calls of MCP clients that wait for people: how those are asked, and how the result finds its way back. */
 export class WaitingCalls {
   readonly codec: ReturnType<typeof createRequestStateCodec<WaitingState>>;
-  /** The calls that wait, by their hash, so that an equal one later finds the result. Those of clients that keep the state themselves are found by that, in any process. */
-  private readonly waiting = new Map<string, Waiting>();
+  /** The runs of the calls that wait, by the hash of the call, so that an equal one later finds the result. Those of clients that keep the state themselves are found by that, in any process. */
+  private readonly waiting = new Map<string, string>();
 
   constructor(
     private readonly loopOf: () => ToolLoopService,
@@ -89,25 +88,38 @@ export class WaitingCalls {
     const call = hashOf(asked);
     const state = asked.context.mcpReq.requestState<WaitingState>();
     if (state && state.call !== call) throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'The requestState is that of another call.');
-    const known = state ?? this.waiting.get(call);
-    if (!known) return this.outcome(await make(), { asked, call });
-    if (state?.asked === 'form') await this.take(state, asked);
-    return this.taken(known, { asked, call, isAnswered: state !== undefined });
+    const following = { asked, call, state, responses: { ...asked.context.mcpReq.inputResponses } };
+    const runId = state?.runId ?? this.waiting.get(call);
+    return runId === undefined ? this.outcome(await make(), following) : this.taken(runId, following);
   }
 
-  /** Takes an approval up again: makes its call if it was decided on, and asks for it if it was not. */
-  private async taken(known: Waiting, { asked, call, isAnswered }: Following & { readonly isAnswered: boolean }): Promise<Answer> {
-    const { principal } = asked.caller;
-    const view = await this.pending.get(known.approvalId, principal).catch(goneAsUndefined);
-    if (view && !view.answer && Date.parse(view.request.expiresAt) > Date.now()) {
-      this.keep(call, known);
-      return isAnswered ? waitingFor(view.request, this.urlOf(view.request, asked)) : this.ask(view.request, { asked, call });
-    }
-    const made = await this.continued(known, { asked, call });
-    return this.outcome(made, { asked, call });
+  private async outcome(made: MadeCall, following: Following): Promise<Answer> {
+    if (!made.waiting) return made;
+    const { runId } = made.waiting;
+    const open = await this.openIn(runId, following.asked);
+    if (open.length === 0) return cannotWait(runId);
+    this.keep(following.call, runId);
+    return this.taken(runId, following, open);
   }
 
-  private async continued({ runId }: Waiting, { asked, call }: Following): Promise<MadeCall> {
+  /** Takes a call up that waits: takes what its client has answered, asks for what is still open, and continues the call where nothing is. */
+  private async taken(runId: string, following: Following, known?: readonly OpenRequest[]): Promise<Answer> {
+    const { asked } = following;
+    const before = known ?? (await this.openIn(runId, asked));
+    const answered = await this.take(before, following);
+    const open = answered.size > 0 ? await this.openIn(runId, asked) : before;
+    if (open.length === 0) return this.outcome(await this.continued(runId, following), following);
+    this.keep(following.call, runId);
+    return this.ask(open, answered, following);
+  }
+
+  /** Lists what a run asks of people, and which they have not answered yet. */
+  private async openIn(runId: string, { caller: { principal } }: AskedCall): Promise<readonly OpenRequest[]> {
+    const views = await this.pending.inbox(principal, { runId });
+    return views.flatMap((view) => (view.kind === 'client' ? [] : [view]));
+  }
+
+  private async continued(runId: string, { asked, call }: Following): Promise<MadeCall> {
     const { principal } = asked.caller;
     const { actor, tenant } = principal;
     try {
@@ -123,54 +135,83 @@ export class WaitingCalls {
       this.waiting.delete(call);
       throw new ProtocolError(
         ProtocolErrorCode.InvalidParams,
-        'The approval of this call was used already. Make the call anew if it is wanted again.',
+        'What this call waited for was used already. Make the call anew if it is wanted again.',
       );
     }
   }
 
-  private async outcome(made: MadeCall, { asked, call }: Following): Promise<Answer> {
-    if (!made.waiting) return made;
-    const [request] = await this.pending.list(asked.caller.principal, { runId: made.waiting.runId, limit: 1 });
-    if (!request) return cannotWait(made.waiting.runId);
-    this.keep(call, { runId: made.waiting.runId, approvalId: request.approvalId });
-    return this.ask(request, { asked, call });
+  /** Asks in the client what its user or its model may answer, sends people to a page for the rest; a client that can do neither is told that the call waits. */
+  private async ask(
+    open: readonly OpenRequest[],
+    answered: ReadonlySet<string>,
+    { asked, call }: Following,
+  ): Promise<CallToolResult | InputRequiredResult> {
+    const [first] = open;
+    const inputRequests: Record<string, InputRequest> = {};
+    const forms: string[] = [];
+    for (const one of open.filter(({ id }) => !answered.has(id))) {
+      const input = await this.inputFor(one, asked);
+      if (!input) continue;
+      inputRequests[keyOf(one)] = input;
+      if (input.method !== 'elicitation/create' || input.params.mode !== 'url') forms.push(one.id);
+    }
+    const state = { call, runId: first?.request.runId ?? '', asked: forms };
+    if (Object.keys(inputRequests).length > 0) return inputRequired({ requestState: await this.codec.mint(state), inputRequests });
+    const missing = open.map((one) => missingFor(one, asked.abilities)).find((capability) => capability !== undefined);
+    if (missing) throw new MissingRequiredClientCapabilityError({ requiredCapabilities: missing });
+    return waitingFor(open, open.flatMap((one) => (one.kind === 'approval' ? (this.urlOf(one.request, asked) ?? []) : []))[0]);
   }
 
-  /** Asks the person in the client where its answer counts, else sends the person to a page; a client that can do neither is told that the call waits. */
-  private async ask(request: ApprovalRequest, { asked, call }: Following): Promise<CallToolResult | InputRequiredResult> {
-    const { approvalId, runId } = request;
-    const { principal } = asked.caller;
-    const state = (kind: WaitingState['asked']): Promise<string> => this.codec.mint({ call, runId, approvalId, asked: kind });
-    if (asked.asks.form && principal.isPerson === true && (await this.pending.mayDecide(approvalId, principal)))
-      return inputRequired({ requestState: await state('form'), inputRequests: { approval: inputRequired.elicit(formOf(request)) } });
-    const url = this.urlOf(request, asked);
-    if (url === undefined || !asked.asks.url) return waitingFor(request, url);
-    const message = `${request.tool} needs an approval: ${request.reason}`;
-    return inputRequired({ requestState: await state('url'), inputRequests: { approval: inputRequired.elicitUrl({ message, url }) } });
+  /** Returns a request as this client can be sent it: a question to whom it may answer, an approval to a person whose yes counts, any other as the address of a page. */
+  private async inputFor(open: OpenRequest, { abilities, caller }: AskedCall): Promise<InputRequest | undefined> {
+    const { principal } = caller;
+    const mayAnswer = (): Promise<boolean> => this.pending.mayDecide(open.id, principal);
+    if (open.kind === 'question') return (await mayAnswer()) ? questionInput(open.request, abilities) : undefined;
+    const { request } = open;
+    if (abilities.form && principal.isPerson === true && (await mayAnswer())) return approvalForm(request);
+    const url = this.urlOf(request, { caller });
+    if (url === undefined || !abilities.url) return undefined;
+    return inputRequired.elicitUrl({ message: `${request.tool} needs an approval: ${request.reason}`, url });
   }
 
-  /** Takes the answer of the person in the client. One that left it open has not answered; anything but a clear yes is a no. */
-  private async take({ approvalId }: WaitingState, { caller: { principal }, context }: AskedCall): Promise<void> {
-    const answer = inputResponse(context.mcpReq.inputResponses, 'approval');
-    if (answer.kind !== 'elicit' || answer.action === 'cancel' || principal.isPerson !== true) return;
-    const isApproved = answer.action === 'accept' && answer.content?.['approve'] === true;
+  /**
+   * Takes what a client has answered, and returns what that was about. Each answer is taken once, also where the call asks under the same name again.
+   *
+   * @throws {ProtocolError} For an answer that does not have the form that was asked for.
+   */
+  private async take(open: readonly OpenRequest[], following: Following): Promise<ReadonlySet<string>> {
+    const answered = new Set<string>();
+    for (const one of open) {
+      const answer = answerIn(one, following.responses);
+      // Without the state an approval was not asked for.
+      if (answer === undefined || (one.kind === 'approval' && !following.state)) continue;
+      answered.add(one.id);
+      Reflect.deleteProperty(following.responses, keyOf(one));
+      // A client that opened a page has decided nothing.
+      if (answer !== 'open' && countsAsAnswer(one, following)) await this.record(answer, following.asked.caller.principal);
+    }
+    return answered;
+  }
+
+  /** Records an answer. One that was given elsewhere meanwhile, or comes too late, changes nothing: then that counts. */
+  private async record(answer: PendingReply, principal: McpPrincipal): Promise<void> {
     try {
-      await this.pending.decide({ approvalId, decision: isApproved ? 'approve' : 'deny' }, principal);
+      await this.pending.answer(answer, principal);
     } catch (error) {
-      // It was decided elsewhere meanwhile, or has expired: then that counts.
       if (!(error instanceof PendingError)) throw error;
+      if (error.code === 'invalid_answer') throw new ProtocolError(ProtocolErrorCode.InvalidParams, error.message);
     }
   }
 
-  private urlOf(request: ApprovalRequest, { caller: { address } }: AskedCall): string | undefined {
+  private urlOf(request: ApprovalRequest, { caller: { address } }: Pick<AskedCall, 'caller'>): string | undefined {
     const { approvalUrl, approver } = this.options;
     if (approvalUrl) return approvalUrl(request);
     return approver && address !== undefined ? `${address}/approve/${request.approvalId}` : undefined;
   }
 
-  private keep(call: string, known: Waiting): void {
+  private keep(call: string, runId: string): void {
     this.waiting.delete(call);
-    this.waiting.set(call, known);
+    this.waiting.set(call, runId);
     const [oldest] = this.waiting.keys();
     if (this.waiting.size > MOST_WAITING && oldest !== undefined) this.waiting.delete(oldest);
   }
@@ -179,21 +220,19 @@ export class WaitingCalls {
 interface Following {
   readonly asked: AskedCall;
   readonly call: string;
+  readonly state: WaitingState | undefined;
+  /** The answers of the client that were not taken yet. */
+  readonly responses: Record<string, unknown>;
+}
+
+/** Returns whether a client's answer counts: to a question always, to an approval only from a person who was asked for it in a form. A client could answer an approval that it was not asked for. */
+function countsAsAnswer({ kind, id }: OpenRequest, { state, asked }: Following): boolean {
+  return kind !== 'approval' || (state?.asked.includes(id) === true && asked.caller.principal.isPerson === true);
 }
 
 /** An id of a session is part of the call where the tool is one of an instance, whose short names hold in that session alone. */
 function hashOf({ caller: { key }, name, args, sessionId }: AskedCall): string {
   return sha256(canonicalJson([key, name, args, /^[a-zA-Z0-9]+_h\d+_/.test(name) ? sessionId : '']));
-}
-
-function formOf({ tool, args, reason, presentation, preview }: ApprovalRequest): Parameters<typeof inputRequired.elicit>[0] {
-  const question = presentation?.confirm ?? `Allow ${presentation?.label ?? tool}?`;
-  const shown = [question, reason, JSON.stringify(args), ...(preview ? [JSON.stringify(preview)] : [])];
-  return {
-    mode: 'form',
-    message: shown.join('\n'),
-    requestedSchema: { type: 'object', properties: { approve: { type: 'boolean', title: 'Approve this call' } }, required: ['approve'] },
-  };
 }
 
 /** A call may wait for what no MCP client can give it, such as a result of the application's own client. */
@@ -202,13 +241,16 @@ function cannotWait(runId: string): CallToolResult {
   return { content: [{ type: 'text', text }], isError: true, _meta: { 'toolloop/waiting': { runId } } };
 }
 
-function waitingFor({ approvalId, runId, tool, reason, expiresAt }: ApprovalRequest, url: string | undefined): CallToolResult {
+function waitingFor(open: readonly OpenRequest[], url: string | undefined): CallToolResult {
   const where = url === undefined ? '' : ` A person approves it at ${url}`;
-  const text = `The call of ${tool} waits for an approval (${approvalId}): ${reason}${where} Make the same call again later to fetch its result.`;
-  const waiting = { approvalId, runId, expiresAt, ...(url !== undefined && { url }) };
+  const texts = open.map(({ kind, id, request }) =>
+    kind === 'approval'
+      ? `The call of ${request.tool} waits for an approval (${id}): ${request.reason}${where}`
+      : `The call of ${request.tool} waits for an answer (${id}): ${request.question}`,
+  );
+  const [first] = open;
+  const named = first?.kind === 'approval' ? { approvalId: first.id } : { questionId: first?.id };
+  const waiting = { ...named, runId: first?.request.runId, expiresAt: first?.request.expiresAt, ...(url !== undefined && { url }) };
+  const text = `${texts.join(' ')} Make the same call again later to fetch its result.`;
   return { content: [{ type: 'text', text }], isError: true, _meta: { 'toolloop/waiting': waiting } };
-}
-
-function goneAsUndefined(error: unknown): undefined {
-  if (!(error instanceof PendingError)) throw error;
 }
