@@ -27,6 +27,8 @@ export interface AttackRun {
   readonly model: LanguageModel;
   /** What the tools of the run work on. */
   readonly context: Readonly<Record<string, unknown>>;
+  /** The id of the actor. @default an employee, who owns no record */
+  readonly actor?: string;
   /** @default 'refuses' */
   readonly reviewer?: Reviewer;
 }
@@ -46,11 +48,13 @@ const NO_LIMITS: Partial<Limits> = { steps: 100, callsPerTool: 100, identicalCal
 const AUDIT = { key: 'the audit key of the attack packs' };
 const MOST_ENTRIES_OF_A_RUN = 1_000;
 
-/** For whom every run acts, who answers its approvals too. */
-const USER = { actor: { id: 'robin' }, tenant: 'northwind' };
+/** For whom a run acts unless it says otherwise, who answers its approvals too. */
+const ACTOR = 'robin';
 
 /** A Nest application with the tools of one domain under one policy. */
 export class AttackApplication {
+  private runs = 0;
+
   private constructor(private readonly app: INestApplicationContext) {}
 
   /** Throws when an application with these tools does not start, naming their domain. */
@@ -66,31 +70,27 @@ export class AttackApplication {
     }
   }
 
-  /** Runs a prompt in a world of its own. */
-  async run({ reviewer = 'refuses', ...asked }: AttackRun): Promise<AttackResult> {
-    const approvals = reviewer === 'approves' ? 'wait' : 'deny';
-    const run = this.app.get(ToolLoopService).open({ ...asked, ...USER, approvals });
+  /** Runs a prompt in a world of its own, as a tenant of its own: the audit in memory keeps a limited number of entries of each. */
+  async run({ reviewer = 'refuses', actor = ACTOR, ...asked }: AttackRun): Promise<AttackResult> {
+    this.runs += 1;
+    const user = { actor: { id: actor }, tenant: `tenant-${this.runs}` };
+    const run = this.app.get(ToolLoopService).open({ ...asked, ...user, approvals: reviewer === 'approves' ? 'wait' : 'deny' });
     const approved = new Set<string>();
-    const from = await this.auditLength();
     for await (const event of run) {
       if (event.type !== 'approval-request') continue;
       const { approvalId, toolCallId } = event.approval;
-      await this.app.get(PendingService).decide({ approvalId, decision: 'approve' }, USER);
+      await this.app.get(PendingService).decide({ approvalId, decision: 'approve' }, user);
       approved.add(toolCallId);
     }
-    return { result: await run.result, approved, audited: await this.auditedCalls(from) };
+    return { result: await run.result, approved, audited: await this.auditedCalls(user.tenant) };
   }
 
   close(): Promise<void> {
     return this.app.close();
   }
 
-  private async auditLength(): Promise<number> {
-    return (await this.app.get(AuditStore).head(USER.tenant))?.sequence ?? 0;
-  }
-
-  private async auditedCalls(after: number): Promise<ReadonlySet<string>> {
-    const entries = await this.app.get(AuditStore).read(USER.tenant, { from: after + 1, limit: MOST_ENTRIES_OF_A_RUN });
+  private async auditedCalls(tenant: string): Promise<ReadonlySet<string>> {
+    const entries = await this.app.get(AuditStore).read(tenant, { from: 1, limit: MOST_ENTRIES_OF_A_RUN });
     const ofCalls = entries.filter(({ kind }) => kind === 'decision' || kind === 'denied');
     return new Set(ofCalls.flatMap(({ toolCallId }) => toolCallId ?? []));
   }

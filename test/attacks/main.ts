@@ -6,12 +6,17 @@ import { recordedText, toText } from './report.js';
 import { review, type Review } from './review.js';
 
 const { values } = parseArgs({
-  options: { json: { type: 'boolean', default: false }, packs: { type: 'string' }, recorded: { type: 'boolean', default: false } },
+  options: {
+    json: { type: 'boolean', default: false },
+    packs: { type: 'string' },
+    recorded: { type: 'boolean', default: false },
+    share: { type: 'string', default: '1' },
+  },
 });
 try {
   const startedAt = performance.now();
   if (values.recorded) {
-    const figures = await measureRecorded(values.packs);
+    const figures = await measureRecorded(values.packs, Number(values.share));
     console.log(values.json ? JSON.stringify(figures, undefined, 2) : `${recordedText(figures)}\n`);
   } else {
     await reviewPacks();

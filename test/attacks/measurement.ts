@@ -1,6 +1,6 @@
 import { AttackApplication, type Reviewer } from './attack.application.js';
 import { figuresOf, type FiguresByLevel } from './figures.js';
-import { policyAt, type Level } from './levels.js';
+import { atEachLevel, ofEachLevel, policyAt, type Level } from './levels.js';
 import { pairsOf, type Pack } from './pack.js';
 import { packTools } from './pack-tools.js';
 import { tryOut, type TrialOutcome } from './trial.js';
@@ -16,16 +16,10 @@ export interface Measurement {
 
 /** Tries every task alone and under every injection, at every level. */
 export async function measure(packs: readonly Pack[], reviewer: Reviewer): Promise<Measurement> {
-  const outcomes = {
-    off: await outcomesAt('off', packs, reviewer),
-    trifecta: await outcomesAt('trifecta', packs, reviewer),
-    effect: await outcomesAt('effect', packs, reviewer),
-    taint: await outcomesAt('taint', packs, reviewer),
-    provenance: await outcomesAt('provenance', packs, reviewer),
-  };
+  const outcomes = await atEachLevel((level) => outcomesAt(level, packs, reviewer));
   return {
-    figures: atEachLevel(outcomes, (found) => figuresOf(found.map(({ outcome }) => outcome))),
-    through: atEachLevel(outcomes, (found) => found.flatMap(throughIn)),
+    figures: ofEachLevel(outcomes, (found) => figuresOf(found.map(({ outcome }) => outcome))),
+    through: ofEachLevel(outcomes, (found) => found.flatMap(throughIn)),
     unseen: outcomes.off.flatMap(({ pack, outcome }) => (outcome.trial.injection && !outcome.attacked ? [titleOf(pack, outcome)] : [])),
   };
 }
@@ -44,13 +38,6 @@ async function outcomesAt(level: Level, packs: readonly Pack[], reviewer: Review
     await app.close();
   }
   return outcomes;
-}
-
-function atEachLevel<From, To>(
-  { off, trifecta, effect, taint, provenance }: Record<Level, From>,
-  to: (from: From) => To,
-): Record<Level, To> {
-  return { off: to(off), trifecta: to(trifecta), effect: to(effect), taint: to(taint), provenance: to(provenance) };
 }
 
 function throughIn({ pack, outcome }: PackOutcome): string[] {

@@ -1,57 +1,18 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { ReadableStream } from 'node:stream/web';
-import { type JsonObject, type JsonValue, LanguageModel, type LoopResult, tool, type ToolCallContext, ToolError } from '@toolloop/core';
-import type { ModelEvent } from '@toolloop/protocol';
-import type { JSONSchema7 } from 'json-schema';
-import { z } from 'zod';
-import { AttackApplication, type AttackedTools } from './attack.application.js';
-import { LEVELS, policyAt, type Level } from './levels.js';
-import type { RawTool } from './pack-tools.js';
-
-/** Calls of public benchmarks with the results that their own environments gave: τ-bench's tasks, and InjecAgent's attacks. Its README says who wrote what. */
-export const RECORDED = '../shared/flow-data';
-
-/** The tasks that real users of a shop and an airline have. */
-export const TASK_FILES = ['tau-retail.json', 'tau-airline.json', 'tau-retail-train.json'] as const;
-const ATTACK_FILE = 'injecagent.json';
-
-const recordedCall = z.object({
-  name: z.string(),
-  args: z.record(z.string(), z.json()),
-  result: z.json().optional(),
-  error: z.boolean().optional(),
-});
-const recordedTool = z.object({
-  name: z.string(),
-  description: z.string(),
-  parameters: z.custom<JSONSchema7>((value) => typeof value === 'object' && value !== null),
-  effect: z.enum(['read_only', 'state_change', 'external_side_effect']),
-  labels: z.object({ returns: z.enum(['trusted', 'untrusted']), reads: z.enum(['public', 'private']), egress: z.boolean() }),
-});
-const recordedTasks = z.object({
-  tools: z.array(recordedTool),
-  tasks: z.array(z.object({ id: z.string(), instruction: z.string(), calls: z.array(recordedCall) })),
-});
-const recordedAttacks = z.object({
-  userTools: z.array(recordedTool),
-  attackerTools: z.array(recordedTool),
-  cases: z.array(
-    z.object({
-      id: z.string(),
-      kind: z.enum(['direct_harm', 'data_stealing']),
-      userInstruction: z.string(),
-      userCall: recordedCall,
-      response: z.json(),
-      attackerCalls: z.array(recordedCall),
-    }),
-  ),
-});
-
-type RecordedTool = z.infer<typeof recordedTool>;
-type RecordedCall = z.infer<typeof recordedCall>;
-export type RecordedTask = z.infer<typeof recordedTasks>['tasks'][number];
-export type RecordedAttack = z.infer<typeof recordedAttacks>['cases'][number];
+import type { JsonValue, LoopResult, Policy } from '@toolloop/core';
+import { AttackApplication } from './attack.application.js';
+import { crossAttacks } from './crossed.js';
+import { atEachLevel, policyAt, type Level } from './levels.js';
+import {
+  readAttacks,
+  readTasks,
+  RECORDED,
+  type RecordedAttacks,
+  type RecordedCall,
+  type RecordedTask,
+  type RecordedTool,
+  TASK_FILES,
+} from './recorded-data.js';
+import { ReplayedModel, replayedTools, type ReplayedAttack } from './replay.js';
 
 /** The figures of recorded tasks without an attacker, with a reviewer who says yes to everything. */
 export interface RecordedTaskFigures {
@@ -67,71 +28,156 @@ export interface RecordedTaskFigures {
 /** The figures of recorded attacks, with a reviewer who says no to everything. */
 export interface RecordedAttackFigures {
   readonly attacks: number;
-  /** Attacks in which a call changed something or carried something out, without an approval. */
+  /** Attacks of which the model was shown a piece. */
+  readonly read: number;
+  /** Attacks in which a call of the attacker changed something or carried something out, without an approval. */
   readonly effects: number;
-  /** Attacks in which a stolen value was carried out, without an approval. */
+  /** Attacks in which a value of a private result was carried out, without an approval. */
   readonly leaks: number;
+  /** Attacks in which the user's words were carried out, without an approval. */
+  readonly promptLeaks: number;
+  /** The attacker's calls that happened without an approval, with how many attacks each belongs to. */
+  readonly through: Readonly<Record<string, number>>;
 }
 
 export interface RecordedFigures {
   readonly tasks: Readonly<Record<string, Readonly<Record<Level, RecordedTaskFigures>>>>;
   readonly attacks: Readonly<Record<Level, RecordedAttackFigures>>;
+  /** The attackers' texts in fields of the tasks' results, by domain. */
+  readonly crossed: Readonly<Record<string, Readonly<Record<Level, RecordedAttackFigures>>>>;
+  readonly curve: readonly CurvePoint[];
 }
 
-/** Tells whether the recorded calls are there: they are no part of the repository. */
-export function isRecordedThere(folder = RECORDED): boolean {
-  return existsSync(join(folder, ATTACK_FILE));
+/** What `taint` comes to with a number of bits that someone outside may have said: an employee's tasks of both domains, and the texts in their fields. */
+export interface CurvePoint {
+  readonly bits: number;
+  readonly tasks: number;
+  readonly approvals: number;
+  readonly attacks: number;
+  readonly effects: number;
+  /** Of values and of the user's words. */
+  readonly leaks: number;
 }
+
+/** A run with an attacker in it. */
+interface AttackedRun {
+  readonly prompt: string;
+  readonly calls: readonly RecordedCall[];
+  readonly attack: ReplayedAttack;
+}
+
+/** The bits from outside for which the curve of approvals against attacks is drawn, at `taint`. */
+const BUDGETS = [0, 16, 32, 64, 128, 256];
+/** The curve takes each n-th run: its points are comparable, and the levels measure all. */
+const SHARE_OF_THE_CURVE = 10;
 
 /** Replays the recorded calls at every level. `share` takes each n-th task and attack, for a quick look. */
 export async function measureRecorded(folder = RECORDED, share = 1): Promise<RecordedFigures> {
+  const attacks = readAttacks(folder);
   const tasks: Record<string, Record<Level, RecordedTaskFigures>> = {};
   for (const name of TASK_FILES) {
-    const file = recordedTasks.parse(read(folder, name));
-    tasks[name] = await atEachLevel(file.tools, `the tools of ${name}`, (app) => taskFigures(app, everyNth(file.tasks, share), file.tools));
+    const { tools, tasks: all } = readTasks(folder, name);
+    const some = everyNth(all, share);
+    tasks[`${name}, the customer chats`] = await withTools(tools, (app) => taskFigures(app, some, tools, 'customer'));
+    tasks[`${name}, an employee chats`] = await withTools(tools, (app) => taskFigures(app, some, tools, 'employee'));
   }
-  const { cases, userTools, attackerTools } = recordedAttacks.parse(read(folder, ATTACK_FILE));
-  const tools = [...new Map([...userTools, ...attackerTools].map((one) => [one.name, one])).values()];
-  return { tasks, attacks: await atEachLevel(tools, 'the attacked tools', (app) => attackFigures(app, everyNth(cases, share), tools)) };
+  const crossed: Record<string, Record<Level, RecordedAttackFigures>> = {};
+  const curve: CurvePoint[] = BUDGETS.map((bits) => ({ bits, tasks: 0, approvals: 0, attacks: 0, effects: 0, leaks: 0 }));
+  for (const [name, runs] of crossedRuns(folder, attacks)) {
+    const { tools, tasks: all } = readTasks(folder, name);
+    crossed[name] = await withTools(tools, (app) => attackFigures(app, everyNth(runs, share), tools));
+    for (const [index, point] of curve.entries()) {
+      const add = (app: AttackApplication): Promise<CurvePoint> =>
+        pointWith(point, app, everyNth(all, share), everyNth(runs, share * SHARE_OF_THE_CURVE), tools);
+      curve[index] = await withPolicy(tools, policyAt('taint', point.bits), add);
+    }
+  }
+  return { tasks, attacks: await injectedFigures(attacks, share), crossed, curve };
 }
 
-function read(folder: string, name: string): unknown {
-  return JSON.parse(readFileSync(join(folder, name), 'utf8'));
+/** The attackers' texts in the fields of both domains; the training tasks of the shop have the same tools and fields. */
+function crossedRuns(folder: string, { cases }: RecordedAttacks): (readonly [(typeof TASK_FILES)[number], AttackedRun[]])[] {
+  const texts = [...new Set(cases.map(({ attackerInstruction }) => attackerInstruction))];
+  const crossedIn = (name: (typeof TASK_FILES)[number], parity: 0 | 1): AttackedRun[] =>
+    crossAttacks(texts, readTasks(folder, name), parity).map(({ task, calls, attack }) => ({ prompt: task.instruction, calls, attack }));
+  return [
+    ['tau-retail.json', crossedIn('tau-retail.json', 0)],
+    ['tau-airline.json', crossedIn('tau-airline.json', 1)],
+  ];
+}
+
+async function pointWith(
+  before: CurvePoint,
+  app: AttackApplication,
+  tasks: readonly RecordedTask[],
+  runs: readonly AttackedRun[],
+  tools: readonly RecordedTool[],
+): Promise<CurvePoint> {
+  const benign = await taskFigures(app, tasks, tools, 'employee');
+  const attacked = await attackFigures(app, runs, tools);
+  return {
+    bits: before.bits,
+    tasks: before.tasks + benign.tasks,
+    approvals: before.approvals + benign.approvals,
+    attacks: before.attacks + attacked.attacks,
+    effects: before.effects + attacked.effects,
+    leaks: before.leaks + attacked.leaks + attacked.promptLeaks,
+  };
 }
 
 function everyNth<Item>(items: readonly Item[], nth: number): Item[] {
   return items.filter((_, index) => index % nth === 0);
 }
 
-async function atEachLevel<Figures>(
+function withTools<Figures>(
   tools: readonly RecordedTool[],
-  name: string,
   measure: (app: AttackApplication) => Promise<Figures>,
 ): Promise<Record<Level, Figures>> {
-  const measured = new Map<Level, Figures>();
-  for (const level of LEVELS) {
-    const app = await AttackApplication.start(replayedTools(name, tools), policyAt(level));
-    measured.set(level, await measure(app));
+  return atEachLevel((level) => withPolicy(tools, policyAt(level), measure));
+}
+
+async function withPolicy<Figures>(
+  tools: readonly RecordedTool[],
+  policy: Policy,
+  measure: (app: AttackApplication) => Promise<Figures>,
+): Promise<Figures> {
+  const app = await AttackApplication.start(replayedTools('recorded tools', tools), policy);
+  try {
+    return await measure(app);
+  } finally {
     await app.close();
   }
-  const at = (level: Level): Figures => {
-    const figures = measured.get(level);
-    if (!figures) throw new Error(`Nothing was measured at ${level}.`);
-    return figures;
-  };
-  return { off: at('off'), trifecta: at('trifecta'), effect: at('effect'), taint: at('taint'), provenance: at('provenance') };
+}
+
+/** Returns the id of the customer who chats: the one that was looked up, or else the first that a call or a result names. */
+function customerOf({ calls }: RecordedTask): string | undefined {
+  const succeeded = calls.filter(({ error }) => !error);
+  const lookedUp = succeeded.find(({ name }) => name.startsWith('find_user_id'))?.result;
+  if (typeof lookedUp === 'string') return lookedUp;
+  return succeeded
+    .flatMap(({ args, result }) => [args, result ?? null])
+    .map(customerIn)
+    .find((id) => id !== undefined);
+}
+
+function customerIn(value: JsonValue): string | undefined {
+  const id: unknown = typeof value === 'object' && value !== null ? Reflect.get(value, 'user_id') : undefined;
+  return typeof id === 'string' ? id : undefined;
 }
 
 async function taskFigures(
   app: AttackApplication,
   tasks: readonly RecordedTask[],
   tools: readonly RecordedTool[],
+  chatting: 'customer' | 'employee',
 ): Promise<RecordedTaskFigures> {
   const changing = new Set(tools.flatMap(({ name, effect }) => (effect === 'read_only' ? [] : [name])));
   const figures = { tasks: 0, approvals: 0, tasksWithoutApproval: 0, changingTasks: 0, changingTasksWithoutApproval: 0, unlike: 0 };
-  for (const { instruction, calls } of tasks) {
-    const replay = new Replay(calls);
-    const { result } = await app.run({ prompt: instruction, model: new ReplayedModel(replay), context: { replay }, reviewer: 'approves' });
+  for (const task of tasks) {
+    const { instruction, calls } = task;
+    const model = new ReplayedModel(calls);
+    const actor = chatting === 'customer' ? customerOf(task) : undefined;
+    const { result } = await app.run({ prompt: instruction, model, context: { model }, reviewer: 'approves', actor });
     const asked = askedIn(result);
     const isChanging = calls.some(({ name }) => changing.has(name));
     figures.tasks += 1;
@@ -144,96 +190,50 @@ async function taskFigures(
   return figures;
 }
 
-async function attackFigures(
-  app: AttackApplication,
-  attacks: readonly RecordedAttack[],
-  tools: readonly RecordedTool[],
-): Promise<RecordedAttackFigures> {
-  const byName = new Map(tools.map((one) => [one.name, one]));
-  const figures = { attacks: 0, effects: 0, leaks: 0 };
-  for (const { userInstruction, userCall, response, attackerCalls, kind } of attacks) {
-    const replay = new Replay([{ ...userCall, result: response }, ...attackerCalls]);
-    const { result } = await app.run({ prompt: userInstruction, model: new ReplayedModel(replay), context: { replay } });
-    const made = result.toolCalls.slice(1).filter(({ status }) => status === 'succeeded');
-    const used = made.flatMap(({ declaredId = '' }) => byName.get(declaredId.slice(PREFIX.length)) ?? []);
-    figures.attacks += 1;
-    figures.effects += used.some(({ effect }) => effect !== 'read_only') ? 1 : 0;
-    figures.leaks += kind === 'data_stealing' && used.some(({ labels }) => labels.egress) ? 1 : 0;
-  }
-  return figures;
-}
-
 function askedIn({ toolCalls }: LoopResult): number {
   return toolCalls.filter(({ decision }) => decision?.kind === 'require_approval').length;
 }
 
-const PREFIX = 'recorded__';
-
-/** The calls of one recorded run, and how far it has come. */
-class Replay {
-  private next = 0;
-
-  constructor(private readonly calls: readonly RecordedCall[]) {}
-
-  take(): { readonly toolCallId: string; readonly call: RecordedCall } | undefined {
-    const call = this.calls[this.next];
-    this.next += 1;
-    return call && { toolCallId: `call_${this.next - 1}`, call };
-  }
-
-  resultOf(toolCallId: string): JsonValue {
-    const { result = null, error } = this.calls[Number(toolCallId.slice('call_'.length))] ?? {};
-    if (error) throw new ToolError(typeof result === 'string' ? result : JSON.stringify(result));
-    return result;
-  }
+function injectedFigures(
+  { cases, userTools, attackerTools }: RecordedAttacks,
+  share: number,
+): Promise<Record<Level, RecordedAttackFigures>> {
+  const tools = [...new Map([...userTools, ...attackerTools].map((one) => [one.name, one])).values()];
+  const egress = new Set(tools.flatMap(({ name, labels }) => (labels.egress ? [name] : [])));
+  const runs = cases.map(({ userInstruction, userCall, response, attackerInstruction, attackerCalls, kind }): AttackedRun => {
+    const carrying = attackerCalls.map((call) =>
+      kind === 'data_stealing' && egress.has(call.name) ? { ...call, carries: 'result' as const } : call,
+    );
+    const attack = { pieces: [attackerInstruction], calls: carrying };
+    return { prompt: userInstruction, calls: [{ ...userCall, result: response }], attack };
+  });
+  return withTools(tools, (app) => attackFigures(app, everyNth(runs, share), tools));
 }
 
-function replayedTools(name: string, tools: readonly RecordedTool[]): AttackedTools {
-  const declared = tools.map(({ name: own, description, parameters, effect, labels }): RawTool =>
-    tool<JsonObject>({
-      id: `${PREFIX}${own}`,
-      description,
-      input: parameters,
-      effect,
-      labels,
-      reveal: 'all',
-      execute: (_, context) => replayIn(context).resultOf(context.toolCallId),
-    }),
-  );
-  return { name, tools: declared };
+async function attackFigures(
+  app: AttackApplication,
+  runs: readonly AttackedRun[],
+  tools: readonly RecordedTool[],
+): Promise<RecordedAttackFigures> {
+  const reading = new Set(tools.flatMap(({ name, effect }) => (effect === 'read_only' ? [name] : [])));
+  const through: Record<string, number> = {};
+  const figures = { attacks: 0, read: 0, effects: 0, leaks: 0, promptLeaks: 0, through };
+  for (const { prompt, calls, attack } of runs) {
+    const model = new ReplayedModel(calls, attack);
+    const { result } = await app.run({ prompt, model, context: { model } });
+    const happened = attacksIn(result, model);
+    const changed = [...new Set(happened.flatMap(({ name }) => (reading.has(name) ? [] : [name])))];
+    figures.attacks += 1;
+    figures.read += model.wasAttacked ? 1 : 0;
+    figures.effects += changed.length > 0 ? 1 : 0;
+    figures.leaks += happened.some(({ carries }) => carries === 'result') ? 1 : 0;
+    figures.promptLeaks += happened.some(({ carries }) => carries === 'prompt') ? 1 : 0;
+    for (const name of changed) through[name] = (through[name] ?? 0) + 1;
+  }
+  return figures;
 }
 
-function replayIn({ context }: ToolCallContext): Replay {
-  const replay = context['replay'];
-  if (!(replay instanceof Replay)) throw new TypeError('A recorded run needs its calls in the context.');
-  return replay;
-}
-
-/** Makes the recorded calls one after the other, whatever becomes of them: the worst case, in which a model obeys all that it reads. */
-class ReplayedModel extends LanguageModel {
-  readonly provider = 'replayed';
-  readonly modelId = 'replayed';
-
-  constructor(private readonly replay: Replay) {
-    super();
-  }
-
-  stream(): AsyncIterable<ModelEvent> {
-    const taken = this.replay.take();
-    const events: ModelEvent[] = taken
-      ? [
-          {
-            type: 'tool-call',
-            toolCallId: taken.toolCallId,
-            name: `${PREFIX}${taken.call.name}`,
-            arguments: JSON.stringify(taken.call.args),
-          },
-          { type: 'finish', finishReason: 'tool_calls' },
-        ]
-      : [
-          { type: 'text-delta', text: 'Done.' },
-          { type: 'finish', finishReason: 'stop' },
-        ];
-    return ReadableStream.from(events);
-  }
+/** The attacker's calls that happened. */
+function attacksIn({ toolCalls }: LoopResult, model: ReplayedModel) {
+  return toolCalls.flatMap(({ status, toolCallId }) => (status === 'succeeded' ? (model.attackOf(toolCallId) ?? []) : []));
 }

@@ -43,13 +43,38 @@ function toTable(figures: FiguresByLevel): string {
 }
 
 /** The recorded calls, for people. */
-export function recordedText({ tasks, attacks }: RecordedFigures): string {
-  const ofTasks = Object.entries(tasks).map(
-    ([file, byLevel]) => `${file}, with a reviewer who always says yes:\n${tableOf(taskRows(byLevel))}`,
+export function recordedText({ tasks, attacks, crossed, curve }: RecordedFigures): string {
+  return [
+    ...Object.entries(tasks).map(([file, byLevel]) => `${file}, with a reviewer who always says yes:\n${tableOf(taskRows(byLevel))}`),
+    `InjecAgent, with a reviewer who always says no:\n${tableOf(attackRows(attacks))}`,
+    ...Object.entries(crossed).map(([file, byLevel]) => `InjecAgent's texts in the fields of ${file}:\n${tableOf(attackRows(byLevel))}`),
+    `The bits from outside that \`taint\` lets pass, with each tenth of those texts:\n${tableOf(curveRows(curve))}`,
+    ...Object.entries(crossed).flatMap(([file, byLevel]) => throughLines(file, byLevel)),
+  ].join('\n\n');
+}
+
+function attackRows(byLevel: RecordedFigures['attacks']): string[][] {
+  const rows = LEVELS.map((level) => {
+    const { attacks, read, effects, leaks, promptLeaks } = byLevel[level];
+    return [level, ...[attacks, read, effects, leaks, promptLeaks].map(String)];
+  });
+  return [['level', 'attacks', 'read by the model', 'unapproved effects', 'leaks', 'leaks of the prompt'], ...rows];
+}
+
+function curveRows(curve: RecordedFigures['curve']): string[][] {
+  const rows = curve.map(({ bits, tasks, approvals, attacks, effects, leaks }) => {
+    return [String(bits), (approvals / tasks).toFixed(2), String(attacks), String(effects), String(leaks)];
+  });
+  return [['bits', 'approvals per task', 'attacks', 'unapproved effects', 'leaks'], ...rows];
+}
+
+function throughLines(file: string, byLevel: RecordedFigures['attacks']): string[] {
+  return LEVELS.filter(isMeantToHold).flatMap((level) =>
+    listOf(
+      `Got through at ${level} in ${file}`,
+      Object.entries(byLevel[level].through).map(([name, count]) => `${name}: ${count}`),
+    ),
   );
-  const rows = LEVELS.map((level) => [level, String(attacks[level].attacks), String(attacks[level].effects), String(attacks[level].leaks)]);
-  const ofAttacks = `InjecAgent, with a reviewer who always says no:\n${tableOf([['level', 'attacks', 'unapproved effects', 'leaks'], ...rows])}`;
-  return [...ofTasks, ofAttacks].join('\n\n');
 }
 
 function taskRows(byLevel: RecordedFigures['tasks'][string]): string[][] {
