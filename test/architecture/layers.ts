@@ -11,6 +11,7 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   durable: ['protocol', 'core'],
   mcp: ['protocol', 'core'],
   'ui-stream': ['protocol'],
+  client: ['protocol'],
   telemetry: ['protocol', 'core'],
   testing: ['protocol', 'core', 'resources'],
   console: ['protocol', 'core', 'durable', 'ui-stream'],

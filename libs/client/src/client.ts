@@ -1,0 +1,224 @@
+import type { JsonObject, LoopEvent, PendingReply } from '@toolloop/protocol';
+import { toHttpError } from './client.error.js';
+import { followRun, readToEnd, type ReconnectOptions } from './event-stream.js';
+import type {
+  AnsweredRequest,
+  Approval,
+  Ask,
+  ConversationPage,
+  ConversationSummary,
+  ListedTool,
+  MadeCall,
+  Run,
+  RunSelection,
+  Undoing,
+} from './routes.js';
+
+/** Options of {@link ToolLoopClient}. */
+export interface ClientOptions {
+  /** The address under which the application has its routes, such as `https://desk.example/api`; in a browser a path such as `/api` will do. */
+  readonly url: string;
+  /** Headers of every request, such as `authorization`. The function is asked for each attempt, so that a stream that is opened again has a fresh token. */
+  readonly headers?: () => Readonly<Record<string, string>> | Promise<Readonly<Record<string, string>>>;
+  /** Sends cookies to another origin too, as in `fetch`. @default 'same-origin' */
+  readonly credentials?: RequestCredentials;
+  /** @default the platform's own */
+  readonly fetch?: typeof fetch;
+  readonly reconnect?: ReconnectOptions;
+}
+
+/** Options of a question. */
+export interface AskOptions {
+  /** Lets the run outlive the connection: it is read on after a loss, and leaving the stream does not stop it. @default false */
+  readonly durable?: boolean;
+  /** The name of the question: one that is asked again under its name leads to the same run. @default a random one */
+  readonly requestId?: string;
+  readonly signal?: AbortSignal;
+}
+
+/** Options of reading a run. */
+export interface ReadOptions {
+  /** The sequence of the last event that is known already. @default 0 */
+  readonly after?: number;
+  readonly signal?: AbortSignal;
+}
+
+interface RequestParts {
+  readonly method?: 'GET' | 'POST' | 'DELETE';
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly query?: Readonly<Record<string, string | number | undefined>>;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * The routes of a Toolloop application, for browsers and Node.js: questions with their events, runs, what waits for people, tools, conversations. It keeps nothing between two
+ * requests, so that one client serves a whole page.
+ *
+ * Every method throws a `ToolLoopHttpError` where the server refuses.
+ *
+ * @example
+ * const client = new ToolLoopClient({ url: 'http://127.0.0.1:3000', headers: () => ({ authorization: 'Bearer demo-alice' }) });
+ * for await (const event of client.ask({ message: 'What is the average spend of John Smith?' })) {
+ *   if (event.type === 'text-delta') process.stdout.write(event.text);
+ * }
+ */
+export class ToolLoopClient {
+  constructor(private readonly options: ClientOptions) {}
+
+  /**
+   * Asks, and reads the events of the answer: up to the run's end, or until it waits for a person where it is not durable. Leaving the loop early stops such a run.
+   *
+   * @throws ConnectionLostError where the connection breaks, and could not be opened again where the run is durable.
+   */
+  async *ask(ask: Ask, options: AskOptions = {}): AsyncGenerator<LoopEvent, void, undefined> {
+    const { durable = false, requestId = crypto.randomUUID(), signal } = options;
+    const headers = { 'idempotency-key': requestId };
+    const send = (): Promise<Response> => this.send('/chat', { method: 'POST', body: { ...ask, durable }, headers, signal });
+    if (!durable) return yield* readToEnd(await send(), this.options.reconnect?.idleMs, signal);
+    let runId: string | undefined;
+    const open = (after: number): Promise<Response> => (runId === undefined ? send() : this.openEvents(runId, after, signal));
+    for await (const event of followRun(open, 0, this.options.reconnect ?? {}, signal)) {
+      runId = event.runId;
+      yield event;
+    }
+  }
+
+  /** Starts a durable run without reading it. The same `requestId` leads to the same run. */
+  start(ask: Ask, { requestId, signal }: Omit<AskOptions, 'durable'> = {}): Promise<Run> {
+    return this.json('/runs', { method: 'POST', body: ask, headers: keyed(requestId), signal });
+  }
+
+  /** Lists the actor's runs, the newest first, a page at a time. */
+  runs({ status, after }: RunSelection = {}): Promise<readonly Run[]> {
+    return this.json('/runs', { query: { status, after } });
+  }
+
+  run(runId: string): Promise<Run> {
+    return this.json(route`/runs/${runId}`);
+  }
+
+  /**
+   * Reads the events of a durable run, those that there are and those that come, until it has ended; each once, also where the connection is lost meanwhile.
+   *
+   * @throws ConnectionLostError where it could not be opened again.
+   */
+  events(runId: string, { after = 0, signal }: ReadOptions = {}): AsyncGenerator<LoopEvent, void, undefined> {
+    const open = (last: number): Promise<Response> => this.openEvents(runId, last, signal);
+    return followRun(open, after, this.options.reconnect ?? {}, signal);
+  }
+
+  /**
+   * Resumes a run whose question was answered, and reads its further events. A durable run continues by itself, and is read with `events`.
+   *
+   * @throws ConnectionLostError where the connection breaks.
+   */
+  async *resume(runId: string, signal?: AbortSignal): AsyncGenerator<LoopEvent, void, undefined> {
+    const response = await this.send(route`/runs/${runId}/resume`, { method: 'POST', signal });
+    yield* readToEnd(response, this.options.reconnect?.idleMs, signal);
+  }
+
+  /** Answers what a run asks: an approval, a question, or a call that the client was to make. */
+  answer(runId: string, reply: PendingReply): Promise<AnsweredRequest> {
+    return this.json(route`/runs/${runId}/answer`, { method: 'POST', body: reply });
+  }
+
+  cancel(runId: string, reason?: string): Promise<Run> {
+    return this.json(route`/runs/${runId}/cancel`, { method: 'POST', body: { reason } });
+  }
+
+  /** Starts a run that shares the steps of another up to one of them; 0 for none. What the shared steps did is not done again. */
+  fork(runId: string, step: number, requestId?: string): Promise<Run> {
+    return this.json(route`/runs/${runId}/fork`, { method: 'POST', body: { step }, headers: keyed(requestId) });
+  }
+
+  /** Undoes what an ended run did, as far as that can be undone. Call it again to continue. */
+  undo(runId: string, reason?: string): Promise<Undoing> {
+    return this.json(route`/runs/${runId}/undo`, { method: 'POST', body: { reason } });
+  }
+
+  /** Lists the calls that wait for a yes or no: those of the actor's own runs, and those that the actor may decide. */
+  approvals(): Promise<readonly Approval[]> {
+    return this.json('/approvals');
+  }
+
+  approval(approvalId: string): Promise<Approval> {
+    return this.json(route`/approvals/${approvalId}`);
+  }
+
+  /** Decides about a call. Of two people who decide at once, one is refused with `already_answered`; `approval` tells who was first. */
+  decide(approvalId: string, decision: 'approve' | 'deny', reason?: string): Promise<Approval> {
+    return this.json(route`/approvals/${approvalId}`, { method: 'POST', body: { decision, reason } });
+  }
+
+  /** Lists the tools that the actor's model may call from the first step. */
+  tools(): Promise<readonly ListedTool[]> {
+    return this.json('/tools');
+  }
+
+  /** Calls a tool by hand, through the same checks as a model's call. A call that fails is no error here: its record says why. */
+  call(tool: string, args: JsonObject = {}, { requestId, signal }: Omit<AskOptions, 'durable'> = {}): Promise<MadeCall> {
+    return this.json(route`/tools/${tool}`, { method: 'POST', body: { args }, headers: keyed(requestId), signal });
+  }
+
+  /** Lists the actor's conversations, a page at a time; `after` is the id of the last one of the previous page. */
+  conversations(after?: string): Promise<readonly ConversationSummary[]> {
+    return this.json('/conversations', { query: { after } });
+  }
+
+  /** Reads a conversation from a message on; 0 is the first. */
+  conversation(conversationId: string, from = 0): Promise<ConversationPage> {
+    return this.json(route`/conversations/${conversationId}`, { query: { from } });
+  }
+
+  async deleteConversation(conversationId: string): Promise<void> {
+    await this.send(route`/conversations/${conversationId}`, { method: 'DELETE' });
+  }
+
+  private openEvents(runId: string, after: number, signal: AbortSignal | undefined): Promise<Response> {
+    return this.send(route`/runs/${runId}/events`, { headers: after > 0 ? { 'last-event-id': String(after) } : {}, signal });
+  }
+
+  private async json<Body>(path: string, parts?: RequestParts): Promise<Body> {
+    const response = await this.send(path, parts);
+    return (await response.json()) as Body;
+  }
+
+  private async send(path: string, { method = 'GET', body, headers, query, signal }: RequestParts = {}): Promise<Response> {
+    const { credentials = 'same-origin', fetch: send = fetch } = this.options;
+    const type: Readonly<Record<string, string>> = body === undefined ? {} : { 'content-type': 'application/json' };
+    const response = await send(this.address(path, query), {
+      method,
+      credentials,
+      cache: 'no-store',
+      headers: { ...(await this.options.headers?.()), ...headers, ...type },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      ...(signal && { signal }),
+    });
+    if (!response.ok) throw await toHttpError(response);
+    return response;
+  }
+
+  private address(path: string, query: RequestParts['query'] = {}): string {
+    const search = new URLSearchParams();
+    for (const [name, value] of Object.entries(query)) if (value !== undefined) search.set(name, String(value));
+    return `${this.options.url.replace(/\/+$/, '')}${path}${search.size > 0 ? `?${search.toString()}` : ''}`;
+  }
+}
+
+/**
+ * Builds a path whose values cannot leave their segment.
+ *
+ * @throws TypeError for a value that no segment can hold.
+ */
+function route(texts: TemplateStringsArray, ...values: readonly string[]): string {
+  const segments = values.map((value) => {
+    if (/^\.{0,2}$/.test(value)) throw new TypeError(`"${value}" is no id.`);
+    return encodeURIComponent(value);
+  });
+  return String.raw({ raw: texts }, ...segments);
+}
+
+function keyed(requestId: string | undefined): Readonly<Record<string, string>> {
+  return requestId === undefined ? {} : { 'idempotency-key': requestId };
+}

@@ -1,0 +1,118 @@
+import type {
+  ApprovalRequest,
+  FinishReason,
+  JsonValue,
+  PendingDecision,
+  ToolInvocationRecord,
+  ToolPresentation,
+  ToolSpec,
+  WaitingFor,
+} from '@toolloop/protocol';
+
+/** A question to the application's loop. */
+export interface Ask {
+  readonly message: string;
+  /** Continues a conversation of the same actor, or begins one: 1 to 64 letters, digits, `-` or `_`. */
+  readonly conversationId?: string;
+}
+
+/** A run as the routes show it. */
+export interface Run {
+  readonly runId: string;
+  readonly status: 'queued' | 'running' | 'waiting' | 'ended';
+  /** Set where any process continues it, and its events are kept. */
+  readonly durable: boolean;
+  /** Absent for a run that has not ended and does not wait. */
+  readonly finishReason?: FinishReason;
+  readonly waitingFor?: WaitingFor;
+  /** The sequence of its last event that was kept; 0 for none. */
+  readonly lastSequence: number;
+  /** The run from which it was forked, and the last step that both share. */
+  readonly forkOf?: { readonly runId: string; readonly step: number };
+  /** ISO 8601, UTC. */
+  readonly createdAt: string;
+  /** ISO 8601, UTC. */
+  readonly updatedAt: string;
+}
+
+/** A selection of runs. */
+export interface RunSelection {
+  readonly status?: Run['status'];
+  /** The id of the last run of the previous page. */
+  readonly after?: string;
+}
+
+/** The answer to something that a run had asked. */
+export interface GivenAnswer {
+  readonly decision: PendingDecision;
+  readonly reason?: string;
+  /** The id of the person who answered. */
+  readonly decidedBy: string;
+  /** ISO 8601, UTC. */
+  readonly decidedAt: string;
+}
+
+/** A call that waits for a yes or no, with the answer once there is one. */
+export interface Approval extends ApprovalRequest {
+  readonly answer?: GivenAnswer;
+}
+
+/** Something that was answered, with the answer. */
+export interface AnsweredRequest {
+  readonly id: string;
+  readonly kind: WaitingFor;
+  readonly answer?: GivenAnswer;
+}
+
+/** A tool that the actor's model may call from the first step. */
+export interface ListedTool extends Pick<ToolSpec, 'id' | 'description' | 'effect' | 'inputSchema'> {
+  readonly presentation?: ToolPresentation;
+}
+
+/** A call that was made by hand. */
+export interface MadeCall {
+  readonly runId: string;
+  readonly record: ToolInvocationRecord;
+  /** The result as people may see it. Absent for a call that did not succeed. */
+  readonly ui?: JsonValue;
+  /** The ids of the tools that the result brought. */
+  readonly injectedTools: readonly string[];
+  /** Set where the call waits for a person: its run is resumed once that is answered. */
+  readonly waiting?: { readonly runId: string; readonly for: WaitingFor };
+}
+
+/** The undoing of a run, as far as it came: the calls that changed something, the latest first. */
+export interface Undoing {
+  readonly runId: string;
+  readonly calls: readonly {
+    readonly toolCallId: string;
+    readonly declaredId: string;
+    readonly directiveId?: string;
+    readonly status: 'undone' | 'no_effect' | 'under_way' | 'failed' | 'not_possible' | 'not_reached';
+    readonly reason?: string;
+  }[];
+}
+
+/** A conversation in a list. */
+export interface ConversationSummary {
+  readonly conversationId: string;
+  readonly messages: number;
+  /** ISO 8601, UTC. */
+  readonly updatedAt: string;
+}
+
+/** A message of a conversation. */
+export interface ConversationEntry {
+  /** The position among the stored messages, from 0. */
+  readonly position: number;
+  readonly role: 'user' | 'assistant';
+  readonly text: string;
+}
+
+/** A page of a conversation, as people may see it. */
+export interface ConversationPage {
+  readonly conversationId: string;
+  readonly entries: readonly ConversationEntry[];
+  /** The number of the first message of the next page. Absent on the last one. */
+  readonly next?: number;
+}
