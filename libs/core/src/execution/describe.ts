@@ -47,6 +47,8 @@ export interface DescribedResult {
   /** The same for a reader in another run, in which no handle holds. */
   readonly lasting: string;
   readonly ui: JsonValue;
+  /** Set where references stand in the content for texts that are in `lasting` as they are. */
+  readonly isHidden?: boolean;
   /** Bytes of the model's projection before it was cut. */
   readonly bytes: number;
   readonly truncated: boolean;
@@ -81,7 +83,7 @@ export class ResultDescriber {
       return attached?.note === undefined ? worded : `${worded}\n${attached.note}`;
     };
     const isHidden = told !== model;
-    const described = { ...shortened(call, word(told)), ...(isHidden && { lasting: cut(word(model), mostBytes) }) };
+    const described = { ...shortened(call, word(told)), ...(isHidden && { isHidden, lasting: cut(word(model), mostBytes) }) };
     const hinted = described.truncated || isHidden ? undefined : objects?.hinted(() => word(withoutSecrets(shown, call)), mostBytes);
     return { ...described, ...(hinted && { hinted }), ui: within(ui, mostBytes), ...(attached && { attachments: attached.kept }) };
   }

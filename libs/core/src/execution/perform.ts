@@ -140,7 +140,9 @@ function isLeftInFlight(error: unknown, call: AuthorisedCall): boolean {
   return true;
 }
 
-function toOutcome({ lasting: content, ui, attachments }: DescribedResult, { labels }: AuthorisedCall): JournalOutcome {
+/** The labels of what is kept: a text that the model did not read is told when the call is answered again. */
+function toOutcome({ lasting: content, ui, attachments, isHidden }: DescribedResult, { labels: told }: AuthorisedCall): JournalOutcome {
+  const labels = told && isHidden ? ({ returns: 'untrusted', reads: told.reads } as const) : told;
   return { status: 'succeeded', content, ui, ...(attachments && { attachments }), ...(labels && { labels }) };
 }
 

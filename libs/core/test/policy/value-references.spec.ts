@@ -138,6 +138,27 @@ describe('invariant 15: a text from outside at the level values', () => {
     expect(result.finishReason).toBe('waiting');
   });
 
+  it('invariant 15: taints the run that reads it as the kept answer of a call that was made before', async () => {
+    const reply = tool<JsonObject>({
+      id: 'mail__archive',
+      description: 'Archives a mail, and returns what it said.',
+      effect: 'state_change',
+      input: { type: 'object', properties: {} },
+      reveal: 'all',
+      execute: () => ATTACK,
+    });
+    const archive = calls(call('mail__archive', {}));
+    const script = [archive, text('Done.'), archive, calls(call('notes__file', { title: 'x' }))];
+    const policy = { version: 'v1', allow: ['*'], flow: 'values' } as const;
+    const shop = await openShop(new ScriptedModel(script), { policy, tools: [...TOOLS, reply] });
+    const first = await shop.run(ask({ requestId: 'r-1' }));
+    expect(contentsIn(first)).not.toContain('mallory');
+    const again = await shop.run(ask({ requestId: 'r-1' }));
+    expect(contentsIn(again)).toContain('mallory');
+    expect(again.messages.find(({ role }) => role === 'tool')).toMatchObject({ labels: { returns: 'untrusted' } });
+    expect(again.finishReason).toBe('waiting');
+  });
+
   it('hides nothing where no tool could act on it', async () => {
     const result = await run([read, text('Done.')], { allow: ['mail__read'] });
     expect(contentsIn(result)).toContain('mallory');
