@@ -19,7 +19,7 @@ export interface AttackedTools {
   readonly tools: readonly RawTool[];
 }
 
-/** Who answers when a call asks: somebody who always says no, or somebody who always says yes. */
+/** The person who answers when a call asks: one who always says no, or one who always says yes. */
 export type Reviewer = 'refuses' | 'approves';
 
 export interface AttackRun {

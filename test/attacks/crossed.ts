@@ -87,7 +87,7 @@ function numberOf(piece: string): number {
   return Array.from(letters).reduce((number, letter) => number * 27 + letter.charCodeAt(0) - 96, 0);
 }
 
-/** A place in a result in which somebody outside writes: a value, or a map to which keys can be added. */
+/** A place in a result in which a stranger writes: a value, or a map to which keys can be added. */
 interface Place {
   readonly call: number;
   readonly path: readonly string[];

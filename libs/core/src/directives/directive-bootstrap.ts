@@ -1,13 +1,12 @@
-import { type Finding, ToolError, type ToolSpec } from '@toolloop/protocol';
+import { type Finding, ToolError } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { CatalogEntry } from '../catalog/tool-selection.js';
 import type { RunContext } from '../contracts/tool-call.js';
 import type { Tool } from '../contracts/tool.js';
 import type { EntityRegistry } from '../discovery/entity-registry.js';
 import type { ToolTemplate } from '../discovery/tool-template.js';
-import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
+import { builtInTool } from '../schema/built-in-tool.js';
 import { compileReveal } from '../schema/reveal.js';
-import { compileSchemaInput } from '../schema/tool-input.js';
 import { type DirectiveOptions, directiveOptionsOf } from '../loop/run-directives.js';
 import { DirectiveError, type DirectiveService, type DirectiveView } from './directive.service.js';
 
@@ -102,25 +101,12 @@ const inputSchema: JSONSchema7 = {
 };
 
 /** A subject and a failure may repeat what a stranger said. */
-const spec: ToolSpec = Object.freeze<ToolSpec>({
-  id: STATUS_ID,
-  declaredId: STATUS_ID,
-  description,
-  inputSchema,
-  effect: 'read_only',
-  labels: { returns: 'untrusted', reads: 'private', egress: false },
-  redaction: { kind: 'reveal', fields: 'all' },
-  schemaHash: sha256(canonicalDeclaration({ description, inputSchema })),
-});
-
-const { input } = compileSchemaInput({ at: STATUS_ID, reserved: [], schema: inputSchema });
+const STATUS = builtInTool({ id: STATUS_ID, description, inputSchema });
 
 /** The tool by which a model learns what became of a directive that the actor may see, in the actor's own tenant. */
 function directiveStatusTool(get: (directiveId: string, who: Pick<RunContext, 'actor' | 'tenant'>) => Promise<DirectiveView>): Tool {
   return {
-    spec,
-    origin: { source: 'toolloop', trusted: true },
-    input,
+    ...STATUS,
     output: compileReveal('all'),
     invoke: async (args, { actor, tenant }) => {
       try {

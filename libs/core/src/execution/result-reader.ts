@@ -1,13 +1,12 @@
-import { isObject, type ToolSpec } from '@toolloop/protocol';
+import { isObject } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { Tool } from '../contracts/tool.js';
-import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
-import { compileSchemaInput } from '../schema/tool-input.js';
+import { builtInTool } from '../schema/built-in-tool.js';
 import { type PageQuestion, RESULT_READER_ID, ResultPage, ResultPages } from './result-pages.js';
 
 const description = 'Reads on in a result that was too large to be shown whole. Its note says the handle and where to continue.';
 
-const schema: JSONSchema7 = {
+const inputSchema: JSONSchema7 = {
   type: 'object',
   properties: {
     handle: { type: 'string', description: 'As the note of the result says it, such as r1.' },
@@ -19,25 +18,12 @@ const schema: JSONSchema7 = {
 };
 
 /** A page may hold whatever any tool returned, so it is labelled as if it were the worst of them. */
-const spec: ToolSpec = Object.freeze<ToolSpec>({
-  id: RESULT_READER_ID,
-  declaredId: RESULT_READER_ID,
-  description,
-  inputSchema: schema,
-  effect: 'read_only',
-  labels: { returns: 'untrusted', reads: 'private', egress: false },
-  redaction: { kind: 'reveal', fields: 'all' },
-  schemaHash: sha256(canonicalDeclaration({ description, inputSchema: schema })),
-});
-
-const { input } = compileSchemaInput({ at: RESULT_READER_ID, reserved: [], schema });
+const READING = builtInTool({ id: RESULT_READER_ID, description, inputSchema });
 
 /** The tool that reads the kept results of one run, and of no other. */
 export function resultReader(pages: ResultPages): Tool {
   return {
-    spec,
-    origin: { source: 'toolloop', trusted: true },
-    input,
+    ...READING,
     output: { project: (page, audience) => (audience !== 'model' && page instanceof ResultPage ? page.facts : null) },
     invoke: (args) => pages.read(questionIn(args)),
   };

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { type HiddenValue, isJsonList, isJsonObject, type JsonObject, type JsonValue, type Message } from '@toolloop/protocol';
+import { type HiddenValue, isJsonList, isJsonObject, type JsonObject, type JsonValue } from '@toolloop/protocol';
 
 /** The character with which every reference begins. */
 export const REFERENCE_MARK = '⟦';
@@ -16,10 +16,6 @@ const LONGEST_SHORT = 200;
 /** The texts from outside that the models of a run and of its sub-runs know by a reference alone. They are kept with the messages that name them, so that a run which waited has them again. */
 export class RunValues {
   private readonly values = new Map<string, HiddenValue>();
-
-  constructor(messages: readonly Message[] = []) {
-    this.learn(hiddenIn(messages));
-  }
 
   get isEmpty(): boolean {
     return this.values.size === 0;
@@ -78,11 +74,6 @@ export class RunValues {
   }
 }
 
-/** Returns the values for which references stand in messages. */
-export function hiddenIn(messages: readonly Message[]): readonly HiddenValue[] {
-  return messages.flatMap((message) => (message.role === 'tool' ? (message.hidden ?? []) : []));
-}
-
 /** Arguments with values in the place of references, and which of them hold some. */
 export interface ExpandedArguments {
   readonly args: JsonObject;
@@ -110,10 +101,10 @@ export function referencesIn(text: string): readonly string[] {
 }
 
 /** Puts the texts into an answer for its reader. They are shown as they are: no link, image or other markup in them works. */
-export function answerForReader(text: string, messages: readonly Message[]): string {
-  const values = new RunValues(messages);
+export function answerForReader(text: string, hidden: readonly HiddenValue[]): string {
+  const values = new Map(hidden.map((value) => [value.id, value]));
   return text.replaceAll(REFERENCE, (reference, id: string) => {
-    const found = values.find(id);
+    const found = values.get(id);
     return found ? neutralised(toText(found.value)) : reference;
   });
 }

@@ -1,8 +1,8 @@
-import { isJsonObject, isObject, isRecord, type JsonValue, type ModelRequest, ToolError, type ToolSpec } from '@toolloop/protocol';
+import { isJsonObject, isObject, isRecord, type JsonValue, type ModelRequest, ToolError } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { Tool } from '../contracts/tool.js';
-import { canonicalDeclaration, parseJson, sha256 } from '../schema/canonical-json.js';
-import { compileSchemaInput } from '../schema/tool-input.js';
+import { builtInTool } from '../schema/built-in-tool.js';
+import { parseJson } from '../schema/canonical-json.js';
 import { compileReveal } from '../schema/reveal.js';
 import { referencesIn, RunValues } from './value-references.js';
 
@@ -58,25 +58,9 @@ export class ShownTexts {
   constructor(readonly texts: readonly JsonValue[]) {}
 }
 
-function specOf(id: string, description: string, inputSchema: JSONSchema7): ToolSpec {
-  return Object.freeze<ToolSpec>({
-    id,
-    declaredId: id,
-    description,
-    inputSchema,
-    effect: 'read_only',
-    labels: { returns: 'untrusted', reads: 'private', egress: false },
-    redaction: { kind: 'reveal', fields: 'all' },
-    schemaHash: sha256(canonicalDeclaration({ description, inputSchema })),
-  });
-}
-
-const ASK_SPEC = specOf(ASK_ID, ASK, ASK_INPUT);
-const SHOW_SPEC = specOf(SHOW_ID, SHOW, SHOW_INPUT);
-const ASK_CODEC = compileSchemaInput({ at: ASK_ID, reserved: [], schema: ASK_INPUT }).input;
-const SHOW_CODEC = compileSchemaInput({ at: SHOW_ID, reserved: [], schema: SHOW_INPUT }).input;
+const ASKING = builtInTool({ id: ASK_ID, description: ASK, inputSchema: ASK_INPUT });
+const SHOWING = builtInTool({ id: SHOW_ID, description: SHOW, inputSchema: SHOW_INPUT });
 const OUTPUT = compileReveal('all');
-const OF_TOOLLOOP = { source: 'toolloop', trusted: true } as const;
 
 /** The values of a run, and the model that answers about them. */
 export interface ValueReader {
@@ -88,16 +72,12 @@ export interface ValueReader {
 export function valueTools(reader: ValueReader): readonly Tool[] {
   return [
     {
-      spec: ASK_SPEC,
-      origin: OF_TOOLLOOP,
-      input: ASK_CODEC,
+      ...ASKING,
       output: { project: (value) => (value instanceof ReaderAnswer ? { answer: value.answer } : OUTPUT.project(value, 'ui')) },
       invoke: (input, { signal }) => answerOf(input, reader, signal),
     },
     {
-      spec: SHOW_SPEC,
-      origin: OF_TOOLLOOP,
-      input: SHOW_CODEC,
+      ...SHOWING,
       output: { project: (value) => (value instanceof ShownTexts ? [...value.texts] : OUTPUT.project(value, 'ui')) },
       invoke: (input) => new ShownTexts(textsOf(input, reader.values)),
     },

@@ -14,7 +14,7 @@ import type { ExecutionScope } from '../execution/call.js';
 import { ResultPages } from '../execution/result-pages.js';
 import { RESULT_READER, resultReader } from '../execution/result-reader.js';
 import { RunValues } from '../execution/value-references.js';
-import { valueTools } from '../execution/value-tools.js';
+import { VALUE_TOOLS, valueTools } from '../execution/value-tools.js';
 import type { InjectionRules } from '../injection/apply-injection.js';
 import { RunEntityHandles, RunInstances } from '../injection/run-entities.js';
 import type { RunReserve } from '../injection/tool-reserve.js';
@@ -23,7 +23,7 @@ import { isPermitted } from '../policy/policy-engine.js';
 import { RunApprovals } from '../policy/rules.js';
 import { SpendingLedger } from '../policy/spending.js';
 import type { RunInputs } from './event-outlet.js';
-import { assistantMessage, type LoopState } from './loop-state.js';
+import { assistantMessage, hiddenIn, type LoopState } from './loop-state.js';
 import { nameOf, readModel } from './model-step.js';
 import { RunUse, type UsedBefore } from './run-use.js';
 import { type Authority, CallCounter, CallIds, RunFlow, RunRoles, SentTools } from './run-accounts.js';
@@ -165,15 +165,19 @@ export class LiveRun implements EnclosingRun {
   /** With the tool that reads on in what was cut, as soon as something was. It answers a limit of ours, so the cap of injected tools does not hold. */
   withReader(toolset: Toolset, step: number, emit = this.emit): Toolset | Promise<Toolset> {
     const { pages, knownValues: values } = this;
-    const due = [
-      ...(pages?.hasHandles ? [resultReader(pages)] : []),
-      ...(values && !values.isEmpty ? valueTools({ values, ask: (request, signal) => this.ask(request, signal) }) : []),
+    const isDue = (tool: Tool): boolean => this.mayJoin(tool, toolset);
+    const joining = [
+      ...(pages?.hasHandles && isDue(RESULT_READER) ? [resultReader(pages)] : []),
+      ...(values && !values.isEmpty && VALUE_TOOLS.some(isDue) ? this.toolsFor(values).filter(isDue) : []),
     ];
-    const joining = due.filter((tool) => this.mayJoin(tool, toolset));
     if (joining.length === 0) return toolset;
     const tools = joining.map(({ spec }) => spec.id);
     const emitted = Promise.resolve(emit({ type: 'tools-injected', step, provider: 'results', tools }));
     return emitted.then(() => toolset.inject(joining).toolset);
+  }
+
+  private toolsFor(values: RunValues): readonly Tool[] {
+    return valueTools({ values, ask: (request, signal) => this.ask(request, signal) });
   }
 
   private mayJoin(tool: Tool, toolset: Toolset): boolean {
@@ -223,9 +227,8 @@ function accountsOf(plan: RunPlan, saved: SavedRun | undefined): RunAccounts {
 
 /** The values that were hidden in the messages so far, and in the calls of a step that waited. */
 function hiddenBefore({ history, resumed }: RunStart): readonly HiddenValue[] {
-  const messages = history.flatMap((message) => (message.role === 'tool' ? (message.hidden ?? []) : []));
   const outcomes = resumed?.saved.pending?.outcomes ?? [];
-  return [...messages, ...outcomes.flatMap(({ hidden = [] }) => hidden)];
+  return [...hiddenIn(history), ...outcomes.flatMap(({ hidden = [] }) => hidden)];
 }
 
 function approvalsOf({ options, session }: RunPlan, saved: SavedRun | undefined): RunApprovals {

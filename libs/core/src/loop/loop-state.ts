@@ -4,6 +4,7 @@ import {
   type AssistantMessage,
   type Citation,
   type FinishReason,
+  type HiddenValue,
   type JsonValue,
   type LanguageModel,
   type LoopEventBody,
@@ -140,6 +141,11 @@ export function checkpointIn(
   return checkpoints.find((one) => one.toolCallId === toolCallId) ?? outcomes.find(({ record }) => record.index === index)?.checkpoint;
 }
 
+/** Returns the values for which references stand in messages. */
+export function hiddenIn(messages: readonly Message[]): readonly HiddenValue[] {
+  return messages.flatMap((message) => (message.role === 'tool' ? (message.hidden ?? []) : []));
+}
+
 /** An answer as it stands in the transcript. */
 export function assistantMessage({ text, reasoning, toolCalls, citations, providerData, labels }: StepAnswer): AssistantMessage {
   return {
@@ -263,7 +269,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
     state: LoopState,
     readonly output?: Output,
   ) {
-    this.text = state.text.includes(REFERENCE_MARK) ? answerForReader(state.text, state.messages) : state.text;
+    this.text = state.text.includes(REFERENCE_MARK) ? answerForReader(state.text, hiddenIn(state.messages)) : state.text;
     if (state.citations.length > 0) this.citations = state.citations;
     const { reason, waitingFor, error, detail, modelError }: Finish = state.finish ?? { reason: 'error' };
     this.finishReason = reason;

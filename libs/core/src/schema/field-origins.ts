@@ -39,14 +39,17 @@ export function readOrigins(value: JsonValue, schema: JSONSchema7 | undefined, r
   return { shown, outsideBits: walk.bits };
 }
 
+/** The answers, by schema: each call of a tool asks, and a schema does not change. */
+const outsidersBySchema = new WeakMap<JSONSchema7, boolean>();
+
 /** Tells whether some part of a schema says that it comes from outside or from an actor, so that a result of a trusted tool has to be looked at. */
 export function namesOutsiders(schema: JSONSchema7 | undefined): boolean {
-  return schema !== undefined && someSchema(schema, (one) => originIn(one) === 'outside' || originIn(one) === 'actor');
-}
-
-/** Tells whether some part of a schema names an origin. */
-export function namesOrigins(schema: JSONSchema7 | undefined): boolean {
-  return schema !== undefined && someSchema(schema, (one) => originIn(one) !== undefined);
+  if (!schema) return false;
+  const known = outsidersBySchema.get(schema);
+  if (known !== undefined) return known;
+  const names = someSchema(schema, (one) => originIn(one) === 'outside' || originIn(one) === 'actor');
+  outsidersBySchema.set(schema, names);
+  return names;
 }
 
 /** Finds why the schema of a result cannot be used: it does not compile, or names an origin that there is not, or an actor's value without the property that says whose. */
@@ -252,7 +255,7 @@ const MOST_NUMBER_BITS = 20;
 /**
  * Returns the bits that a value of a schema can tell: of one of listed values, a boolean, a number between bounds, a date or a time. Undefined for everything else, which is text.
  */
-export function capacityOf(value: JsonValue, schema: JSONSchema7): number | undefined {
+function capacityOf(value: JsonValue, schema: JSONSchema7): number | undefined {
   const listed = listedIn(schema);
   if (listed !== undefined) return Math.log2(Math.max(1, listed));
   if (value === null) return isClosed(schema) ? 1 : undefined;

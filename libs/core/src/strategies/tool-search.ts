@@ -14,9 +14,8 @@ import type { Tool } from '../contracts/tool.js';
 import { defineOptions, WHOLE_ABOVE_ZERO } from '../findings/options.js';
 import { allowedBy } from '../policy/policy-findings.js';
 import { matches } from '../policy/rules.js';
-import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
+import { builtInTool } from '../schema/built-in-tool.js';
 import { compileReveal } from '../schema/reveal.js';
-import { compileSchemaInput } from '../schema/tool-input.js';
 
 /** Options of {@link toolSearch}. */
 export interface ToolSearchOptions {
@@ -100,33 +99,22 @@ const INPUT: JSONSchema7 = {
 const DESCRIPTION =
   'Finds further tools by what they do. The tools it returns can be called from the next step on; search again when they do not fit.';
 
-const CODEC = compileSchemaInput({ at: SEARCH_ID, reserved: [], schema: INPUT }).input;
 const OUTPUT = compileReveal('all');
 
-function specOf(returns: 'trusted' | 'untrusted'): ToolSpec {
-  const semantics = { description: DESCRIPTION, inputSchema: INPUT };
-  return Object.freeze<ToolSpec>({
-    id: SEARCH_ID,
-    declaredId: SEARCH_ID,
-    ...semantics,
-    effect: 'read_only',
-    labels: { returns, reads: 'public', egress: false },
-    redaction: { kind: 'reveal', fields: 'all' },
-    schemaHash: sha256(canonicalDeclaration(semantics)),
-  });
+function searching(returns: 'trusted' | 'untrusted'): ReturnType<typeof builtInTool> {
+  const labels = { returns, reads: 'public', egress: false } as const;
+  return builtInTool({ id: SEARCH_ID, description: DESCRIPTION, inputSchema: INPUT, labels });
 }
 
-const TRUSTED = specOf('trusted');
-/** The spec for a run that may find tools of untrusted sources, whose descriptions are in the results. */
-const UNTRUSTED = specOf('untrusted');
+const TRUSTED = searching('trusted');
+/** The tool of a run that may find tools of untrusted sources, whose descriptions are in the results. */
+const UNTRUSTED = searching('untrusted');
 
 /** Makes the search tool of one run. */
 export function searchTool(withheld: WithheldTools, most: number): Tool {
   const isTrusted = withheld.all.every(({ origin }) => origin.trusted);
   return {
-    spec: isTrusted ? TRUSTED : UNTRUSTED,
-    origin: { source: 'toolloop', trusted: true },
-    input: CODEC,
+    ...(isTrusted ? TRUSTED : UNTRUSTED),
     output: OUTPUT,
     invoke: (input) => ({ tools: withheld.search(queryOf(input), most).map(({ spec }) => summaryOf(spec)) }),
   };

@@ -56,7 +56,7 @@ class ProfileTools {
 
   @LlmTool({ description: 'Returns the profile of a neighbour.', effect: 'read_only', output: Profile })
   neighbour(): Profile {
-    return profileOf('somebody-else');
+    return profileOf('another-customer');
   }
 
   @LlmTool({ description: 'Returns a review.', effect: 'read_only', output: Review })
@@ -110,7 +110,7 @@ describe('invariant 15: a result by its fields', () => {
   });
 
   it.each<[string, string]>([
-    ['the profile of somebody else', 'crm__neighbour'],
+    ['the profile of another customer', 'crm__neighbour'],
     ['the words of a stranger', 'crm__review'],
   ])('invariant 15: taints the run with %s', async (_, id) => {
     const result = await run([calls(call(id)), pay]);

@@ -122,8 +122,7 @@ function formOf(message: string, schema: QuestionSchema): Form {
   const { properties = {}, required } = schema;
   const fields = schema.type === 'object' ? properties : { [ANSWER]: schema };
   const needed = schema.type === 'object' ? required : [ANSWER];
-  // The fields of a question are those that the protocol has: core refuses any other.
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- said above
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the fields of a question are those that the protocol has: core refuses any other
   const requestedSchema = { type: 'object', properties: fields, ...(needed && { required: needed }) } as Form['requestedSchema'];
   return { mode: 'form', message, requestedSchema };
 }
@@ -174,7 +173,6 @@ function answerInForm(
   if (action === 'decline') return { questionId, decision: 'deny' };
   const fields = content ?? {};
   const answer = schema.type === 'object' ? fields : fields[ANSWER];
-  // The value is any JSON: it is held against the schema where it is taken.
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- said above
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- any JSON: it is held against the schema where it is taken
   return { questionId, answer: (answer ?? null) as NonNullable<Extract<PendingReply, { answer: unknown }>['answer']> };
 }
