@@ -3,8 +3,7 @@ import { type AnnouncedTools, ToolCatalog } from './catalog/tool-catalog.js';
 import type { CatalogEntry } from './catalog/tool-selection.js';
 import { ToolExplorer, listedRaw } from './discovery/tool-explorer.js';
 import { ToolFeature } from './discovery/tool-feature.js';
-import { RESULT_READER } from './execution/result-reader.js';
-import { VALUE_TOOLS } from './execution/value-tools.js';
+import { RESULT_READER, VALUE_TOOLS } from './execution/run-tools.js';
 import { SEARCH_TOOL } from './strategies/tool-search.js';
 import { ActorDirectory } from './contracts/tool-call.js';
 import {

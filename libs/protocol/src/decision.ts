@@ -60,6 +60,31 @@ export interface ClientCallRequest extends WaitingCall {
   readonly resultSchema?: JSONSchema7;
 }
 
+/**
+ * A call of a rehearsal that changes something. `rehearsed`: it was made in a transaction that was rolled back. `previewed`: it was not made, and what it would return is not
+ * known.
+ */
+export interface RehearsedCall {
+  /** The id of the call in the rehearsal; it is performed under another. */
+  readonly toolCallId: string;
+  /** The step of the rehearsal that made it, from 1. */
+  readonly step: number;
+  /** The rendered id of the tool. */
+  readonly tool: string;
+  readonly declaredId: string;
+  readonly instanceId?: string;
+  readonly effect: ToolEffect;
+  readonly as: 'rehearsed' | 'previewed';
+  /** The ui projection of the arguments. */
+  readonly args: JsonObject;
+  /** The reason why the policy requires an approval of it; absent where it requires none. */
+  readonly reason?: string;
+  /** The tool's own words for what it would do, with the rows before and after. */
+  readonly preview?: ToolPreview;
+  /** The ui projection of its result in the rehearsal. */
+  readonly result?: JsonValue;
+}
+
 /** A question that a call asks a person, and that its run waits for. */
 export interface QuestionRequest extends WaitingCall {
   readonly questionId: string;

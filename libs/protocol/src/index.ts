@@ -67,6 +67,7 @@ export type {
   PreviewChange,
   QuestionAnswer,
   QuestionRequest,
+  RehearsedCall,
   ToolPreview,
   WaitingCall,
 } from './decision.js';
@@ -74,6 +75,7 @@ export type {
   FinishReason,
   JsonApiError,
   LoopResult,
+  RehearsalReport,
   RunFailure,
   SubRunRecord,
   ToolErrorCode,

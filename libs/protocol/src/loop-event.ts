@@ -11,7 +11,7 @@ import type {
 import type { JsonObject, JsonValue } from './json.js';
 import type { ModelErrorCode } from './errors.js';
 import type { ModelFinishReason, ModelResponseIdentity, ProviderToolStatus } from './language-model.js';
-import type { FinishReason, RunFailure, ToolInvocationRecord, WaitingFor } from './loop-result.js';
+import type { FinishReason, RehearsalReport, RunFailure, ToolInvocationRecord, WaitingFor } from './loop-result.js';
 import type { Citation, Usage } from './message.js';
 import type { ToolEffect, ToolPresentation } from './tool-definition.js';
 
@@ -57,6 +57,8 @@ export type LoopEventBody =
       /** Absent where the run makes one call and asks no model. */
       readonly model?: string;
       readonly tools: readonly string[];
+      /** Set where the run is a rehearsal. */
+      readonly isRehearsal?: true;
       /** The call that started this sub-run. Absent in a root run. */
       readonly within?: { readonly runId: string; readonly toolCallId: string; readonly tool: string };
     }
@@ -173,6 +175,8 @@ export type LoopEventBody =
       readonly usage: Usage;
       readonly error?: RunFailure;
       readonly finishDetail?: string;
+      /** As in `LoopResult`. */
+      readonly rehearsal?: RehearsalReport;
       /** As in `LoopResult`. */
       readonly modelError?: ModelErrorCode;
     };

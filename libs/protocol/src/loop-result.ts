@@ -1,5 +1,5 @@
 import type { ModelErrorCode } from './errors.js';
-import type { Decision } from './decision.js';
+import type { Decision, RehearsedCall } from './decision.js';
 import type { JsonObject, JsonValue } from './json.js';
 import type { Citation, Message, RecordedAttachment, Usage } from './message.js';
 import type { ArgumentProblem, EntityReference, ToolEffect, ToolSpec } from './tool-definition.js';
@@ -69,9 +69,18 @@ export interface LoopResult<Output = unknown> {
   readonly error?: RunFailure;
   /** A sentence that names the limit, quota or stop condition, if the reason alone does not. */
   readonly finishDetail?: string;
+  /** The outcome of a run with `rehearse`. */
+  readonly rehearsal?: RehearsalReport;
   /** The kind of the model's failure, if one ended the run: as `error` with the code `model_error` or `model_incomplete`, or as `timeout`. */
   readonly modelError?: ModelErrorCode;
   toJSON(): JsonValue;
+}
+
+/** The outcome of a rehearsal: its calls that change something, in their order, and what became of them. */
+export interface RehearsalReport {
+  /** `unasked`: nothing is to be performed, or the run did not come to an end, or asks no one. */
+  readonly status: 'unasked';
+  readonly calls: readonly RehearsedCall[];
 }
 
 /** The code of a failed call, as the model reads it. */
@@ -135,6 +144,8 @@ export interface ToolInvocationRecord {
   readonly directiveId?: string;
   /** What an equal call of the same conversation waits for. Set where this call was answered with that, and not made. */
   readonly pendingId?: string;
+  /** Set in a rehearsal: the call was made and rolled back, or it was not made. */
+  readonly rehearsal?: 'rehearsed' | 'previewed';
   /** Images and files of the result, which the model is shown too. */
   readonly attachments?: readonly RecordedAttachment[];
   readonly error?: ToolFailure;

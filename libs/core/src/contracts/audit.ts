@@ -20,6 +20,8 @@ export interface AuditSubject {
   readonly calledId?: string;
   /** The real id of an entity, never a handle. */
   readonly instanceId?: string;
+  /** Set for a call of a rehearsal, of which nothing was kept. */
+  readonly isRehearsal?: true;
   /** The id under which the log has the cause. */
   readonly correlationId?: string;
 }

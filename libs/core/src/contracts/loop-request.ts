@@ -156,9 +156,11 @@ export interface LoopRequest<Output = unknown, Actor = RegisteredActor> {
    */
   readonly durable?: boolean;
   /**
-   * Ends the run with `stop` after a step if one of these conditions holds. Those of the application, the loop and the run add up.
-   * @default none: the model decides when it is done
+   * Makes the run a rehearsal: tools that say `rehearse` change things in transactions that are rolled back, other changes are previewed, and the list of all of them is performed
+   * once people have approved it. @default false
    */
+  readonly rehearse?: boolean;
+  /** Ends the run with `stop` after a step if one of these conditions holds; all that are given add up. @default none: the model decides when it is done */
   readonly stopWhen?: StopCondition | readonly StopCondition[];
   /** Applies to the first step only, so that a forced tool cannot loop. @default 'auto' */
   readonly toolChoice?: ToolChoice;
@@ -360,6 +362,7 @@ export const PROFILE = defineOptions<LoopProfile>(
     onForbidden: oneOf('continue', 'halt'),
     keepToolChoice: BOOLEAN,
     durable: BOOLEAN,
+    rehearse: BOOLEAN,
   },
   { elsewhere: Object.fromEntries(SAID_BY_THE_RUN.map(onlyOfARun)) },
 );

@@ -243,7 +243,8 @@ export interface ApprovalQuestion extends Pick<ApprovalRequest, 'reason' | 'mayE
 }
 
 /** The reason why no person can be asked about a call of this run; undefined where one can. */
-export function unaskableReason({ approvals, actorId }: ExecutionScope): string | undefined {
+export function unaskableReason({ approvals, actorId, rehearsal }: ExecutionScope): string | undefined {
+  if (rehearsal) return 'No one is asked about a single call of a rehearsal.';
   if (approvals.mode === 'deny') return 'No one can give it in this run.';
   // Without an id no one could resume the run, and where the policy names no role no one could approve.
   return actorId === undefined ? 'The actor of this run has no id, so no one can give it.' : undefined;

@@ -60,7 +60,7 @@ export class Authorisation {
     const input = layers ? await this.admitted(call, layers) : call.input;
     const sent = advance(call, { input, sent: input });
     if (request.checkpoint) return this.resumeSubRun(sent, request.checkpoint);
-    if (tool.directive && !scope.performing) advance(sent, { requested: await this.parts.effects.request(sent) });
+    if (tool.directive && !scope.performing && !scope.rehearsal) advance(sent, { requested: await this.parts.effects.request(sent) });
     return this.decide(sent);
   }
 
@@ -94,11 +94,12 @@ export class Authorisation {
     if (decision.kind === 'deny') throw denialOf(advance(call, { decision }), deniedToolMessage(call));
   }
 
-  /** Budgets may be used up since the tool was asked. */
+  /** Budgets may be used up since the tool was asked. In a rehearsal no one is asked: its calls are approved together, once all are known. */
   private decided(call: AuthorisedCall): AuthorisedCall | Promise<AuthorisedCall> {
     const judged = judge(call);
     const { request, scope, decision } = judged;
-    const isLetIn = decision.kind === 'allow' && !request.isDeferred && !scope.approvals.asked.has(request.call.toolCallId);
+    const needsNoOne = decision.kind === 'allow' || scope.rehearsal !== undefined;
+    const isLetIn = needsNoOne && !request.isDeferred && !scope.approvals.asked.has(request.call.toolCallId);
     if (!isLetIn) return this.confirmed(judged);
     const counting = charge(judged); // in the turn of the decision: parallel calls must see it
     if (counting) return this.counted(judged, counting);

@@ -36,6 +36,7 @@ export class CallAudit {
 
   /** Records the outcome of a call. It is too late to undo anything, so what cannot be kept is logged. */
   ended(call: Call, outcome: ToolOutcome): Promise<void> {
+    if (call.rehearsal === 'previewed') return Promise.resolve(); // it was not made, which its decision tells
     const kept = outsideOfRuns(() => this.recordEnd(call, outcome)); // or the stores would end with the run, and the entry with them
     return untilRunCloses('An entry of the audit', kept).catch(() => undefined);
   }
@@ -89,6 +90,7 @@ function subjectOf({ request, scope, tool }: Call): AuditSubject {
     ...(tool ? { declaredId: tool.spec.declaredId } : { calledId: request.call.name }),
     ...(tool && !tool.origin.trusted && { schemaHash: tool.spec.schemaHash }),
     ...(tool?.entity && { instanceId: tool.entity.instanceId }),
+    ...(scope.rehearsal && { isRehearsal: true as const }),
   };
 }
 

@@ -22,6 +22,7 @@ import type { SubRun } from '../contracts/loop-request.js';
 import type { InformationFlow, PolicyActor, PolicyEngine, RunSpending } from '../contracts/policy.js';
 import type { Attachment, ExecutionOptions, RunContext } from '../contracts/tool-call.js';
 import type { MeantCall, Tool, ToolSurface } from '../contracts/tool.js';
+import type { RunRehearsal } from '../pending/run-rehearsal.js';
 import type { RunApprovals } from '../policy/rules.js';
 import type { SpendingLedger } from '../policy/spending.js';
 import { compactJson, parseJson } from '../schema/canonical-json.js';
@@ -52,6 +53,8 @@ export interface ExecutionScope {
   readonly pages?: ResultPages;
   /** The texts from outside that the model knows by references; absent where no model asks. */
   readonly values?: RunValues;
+  /** Set where the run is a rehearsal: nothing that its calls change is kept. */
+  readonly rehearsal?: RunRehearsal;
   readonly limits: Limits;
   /** The run's execution options for its calls. */
   readonly options?: Partial<ExecutionOptions>;
@@ -146,6 +149,8 @@ export interface Call {
   readonly attempt?: number;
   /** The record of a call that is a run, as far as it came. */
   readonly subRun?: SubRunRecord;
+  /** Set in a rehearsal, once it is known which. */
+  readonly rehearsal?: 'rehearsed' | 'previewed';
   /** Labels of the result, where they are not the same for every call of the tool. */
   readonly labels?: MessageLabels;
 }

@@ -37,7 +37,7 @@ import {
   ShownObjects,
   toMediaPart,
 } from './result-pages.js';
-import { RESULT_READER } from './result-reader.js';
+import { RESULT_READER } from './run-tools.js';
 import { closedSubRun } from './sub-run-call.js';
 
 /** A result as its two readers see it. */
@@ -312,7 +312,7 @@ function withParts(text: string, attachments: readonly RecordedAttachment[] = []
   return attachments.length === 0 ? text : [{ type: 'text', text }, ...attachments.map(toMediaPart)];
 }
 
-/** A call that was answered without being made now: its directive, or an equal call that waits, is to have the effect. The model and the ui read the same answer. */
+/** A call that was answered without being made now: its directive, an equal call that waits or an approved rehearsal is to have the effect. The model and the ui read the same. */
 export function answeredFor(call: Call, by: Pick<ToolInvocationRecord, 'directiveId' | 'pendingId'>, answer: JsonObject): ToolOutcome {
   const content = JSON.stringify(answer);
   const record: ToolInvocationRecord = {
@@ -332,9 +332,8 @@ type Pause = Partial<Pick<CallPending, 'checkpoint' | 'waitingFor'>>;
 
 /** Describes a call that was not made yet. The model reads only that it waits; its outcome follows when the run is resumed. */
 export function pending(call: Call, { checkpoint, waitingFor }: Pause = {}): ToolOutcome {
-  const record: ToolInvocationRecord = { ...basicRecord(call), status: 'waiting' };
   const asked = { ...(waitingFor && { waitingFor }), ...(checkpoint && { checkpoint }) };
-  return { record, content: '', isPending: true, ...asked, ...whatOf(call) };
+  return { record: { ...basicRecord(call), status: 'waiting' }, content: '', isPending: true, ...asked, ...whatOf(call) };
 }
 
 /** A call that a store kept from being made, or from being known. Its failure is told only where the run ends with it. */
@@ -379,7 +378,8 @@ export function shownArguments(args: JsonObject, hidden: readonly string[]): Jso
   return Object.fromEntries(entries);
 }
 
-function basicRecord({ request, startedAt, tool, input, decision, attempt = 1, subRun }: Call): Omit<ToolInvocationRecord, 'status'> {
+function basicRecord({ attempt = 1, ...call }: Call): Omit<ToolInvocationRecord, 'status'> {
+  const { request, startedAt, tool, input, decision, subRun, rehearsal } = call;
   const endedAt = new Date();
   return {
     toolCallId: request.call.toolCallId,
@@ -390,6 +390,7 @@ function basicRecord({ request, startedAt, tool, input, decision, attempt = 1, s
     index: request.index,
     ...(tool && input && { args: shownArguments(input.args, tool.input.hidden) }),
     ...(decision && { decision }),
+    ...(rehearsal && { rehearsal }),
     attempt,
     startedAt,
     endedAt,

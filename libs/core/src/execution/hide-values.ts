@@ -6,7 +6,7 @@ import { namesOutsiders, readOrigins } from '../schema/field-origins.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import type { Call, ReadCall } from './call.js';
 import { referencesIn, type RunValues } from './value-references.js';
-import { ReaderAnswer, ShownTexts } from './value-tools.js';
+import { ReaderAnswer, ShownTexts } from './run-tools.js';
 
 /** Failures in our own words, which tell nothing that the model had not read; what a tool says of its failure may. */
 export const OWN_WORDS: ReadonlySet<ToolErrorCode> = new Set<ToolErrorCode>([

@@ -42,10 +42,10 @@ export class CallPerformer {
 
   /** @throws What the call failed with. */
   async perform(call: AuthorisedCall): Promise<ToolOutcome> {
-    const { tool, request, scope, input, options, decision } = call;
+    const { tool, request, scope, input, options, decision, rehearsal } = call;
     const { hidden } = tool.input;
     const shown = options.logArguments && { arguments: cutArguments(shownArguments(input.args, hidden), options.truncateLogs) };
-    logCall('debug', 'Tool call started', call, { ...shown });
+    logCall('debug', 'Tool call started', call, { ...(rehearsal && { rehearsal }), ...shown });
     const { toolCallId } = request.call;
     const { id, effect } = tool.spec;
     if (decision) await scope.emit({ type: 'tool-start', step: request.step, toolCallId, tool: id, effect, decision });
@@ -222,7 +222,14 @@ function methodOf(error: unknown): MethodState | undefined {
 }
 
 export function logEnd(call: Call, { status, durationMs, error, attempt }: ToolInvocationRecord): void {
-  const facts = { durationMs, status, ...(attempt > 1 && { attempt }), ...(error && { code: error.code }) };
+  const { rehearsal } = call;
+  const facts = {
+    durationMs,
+    status,
+    ...(rehearsal && { rehearsal }),
+    ...(attempt > 1 && { attempt }),
+    ...(error && { code: error.code }),
+  };
   logCall(status === 'succeeded' ? 'debug' : 'warn', 'Tool call ended', call, facts);
 }
 

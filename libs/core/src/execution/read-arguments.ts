@@ -8,7 +8,7 @@ import type { SchemaValidators } from '../schema/validators.js';
 import { CallFailure, Interruption, untilAborted } from './call-failure.js';
 import type { Call, ReadArguments, ResolvedCall } from './call.js';
 import { type ExpandedArguments, type RunValues, UnknownReferenceError } from './value-references.js';
-import { VALUE_TOOL_IDS } from './value-tools.js';
+import { VALUE_TOOL_IDS } from './run-tools.js';
 
 /**
  * Stages 2 and 3: size, JSON, reserved names, optional nulls, schema, DTO. Nothing is repaired.

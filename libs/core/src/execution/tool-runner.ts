@@ -39,6 +39,7 @@ import { ToolInvoker } from './invoke.js';
 import { logEnd, CallPerformer } from './perform.js';
 import { CallPreview } from './preview.js';
 import { readArguments } from './read-arguments.js';
+import { CallRehearsal } from './rehearsal.js';
 import { ToolResolution } from './resolve-tool.js';
 import { hasBegun } from './run-hooks.js';
 import { asCall } from './store-calls.js';
@@ -84,6 +85,8 @@ export class ExecutionRules {
  * 7. the method, inside AsyncLocalStorage
  * 8. the result: checked, projected, cut
  * 9. the record and its event
+ *
+ * In a rehearsal, stage 5 is left out: what a call changes is rolled back, or it is not made.
  */
 @Injectable()
 export class ToolRunner implements OnModuleInit {
@@ -96,6 +99,7 @@ export class ToolRunner implements OnModuleInit {
   private readonly beforehand: AskedBeforehand;
   private readonly invoker: ToolInvoker;
   private readonly performer: CallPerformer;
+  private readonly rehearsal: CallRehearsal;
   private readonly audit: CallAudit | undefined;
 
   constructor(
@@ -110,7 +114,8 @@ export class ToolRunner implements OnModuleInit {
   ) {
     this.audit = trail && new CallAudit(trail);
     this.clients = new ClientCalls(stores, this.audit);
-    const approvals = new AskedApprovals(stores, new CallPreview(contexts), this.audit);
+    const preview = new CallPreview(contexts);
+    const approvals = new AskedApprovals(stores, preview, this.audit);
     this.resolution = new ToolResolution(catalog, stores.tenants);
     this.authorisation = new Authorisation({ resolution: this.resolution, validators, contexts, approvals, effects, audit: this.audit });
     this.guard = new EffectGuard(stores, approvals);
@@ -118,6 +123,7 @@ export class ToolRunner implements OnModuleInit {
     this.beforehand = new AskedBeforehand({ questions: this.questions, contexts, validators, resolution: this.resolution });
     this.invoker = new ToolInvoker(explorer, contexts, this.questions);
     this.performer = new CallPerformer(this.invoker, new ResultDescriber(validators), this.guard);
+    this.rehearsal = new CallRehearsal(this.performer, preview);
   }
 
   onModuleInit(): void {
@@ -132,6 +138,8 @@ export class ToolRunner implements OnModuleInit {
   /** Resolve, read, authorise, once, perform, describe. */
   private async execute(call: Call): Promise<ToolOutcome> {
     const read = await this.read(call);
+    const { rehearsal } = call.scope;
+    if (rehearsal) return this.rehearsal.rehearse(await this.authorisation.authorise(read), rehearsal);
     const admitted = await this.authorisation.authorise(read.tool.questions ? await this.beforehand.complete(read) : read);
     const authorised = admitted.tool.client ? await this.answered(admitted) : admitted;
     if (call.scope.signal.aborted) throw notBegun(call.scope.signal);

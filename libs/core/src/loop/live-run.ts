@@ -11,10 +11,10 @@ import { selects } from '../catalog/tool-selection.js';
 import type { Tool } from '../contracts/tool.js';
 import { type Toolset, ToolsetNarrowing } from '../catalog/toolset.js';
 import type { ExecutionScope } from '../execution/call.js';
+import { RunRehearsal } from '../pending/run-rehearsal.js';
 import { ResultPages } from '../execution/result-pages.js';
-import { RESULT_READER, resultReader } from '../execution/result-reader.js';
 import { RunValues } from '../execution/value-references.js';
-import { VALUE_TOOLS, valueTools } from '../execution/value-tools.js';
+import { RESULT_READER, resultReader, VALUE_TOOLS, valueTools } from '../execution/run-tools.js';
 import type { InjectionRules } from '../injection/apply-injection.js';
 import { RunEntityHandles, RunInstances } from '../injection/run-entities.js';
 import type { RunReserve } from '../injection/tool-reserve.js';
@@ -39,6 +39,8 @@ export class LiveRun implements EnclosingRun {
   readonly flow: RunFlow;
   readonly approvals: RunApprovals;
   readonly pages: ResultPages | undefined;
+  /** Set where nothing that the run changes is kept. A sub-run has none, since a rehearsal begins none. */
+  readonly rehearsal: RunRehearsal | undefined;
   /** One for a run and all its sub-runs: budgets of policy are about what they do together. */
   readonly spending: SpendingLedger;
   readonly use: RunUse;
@@ -71,6 +73,7 @@ export class LiveRun implements EnclosingRun {
     this.roles = accounts.roles;
     this.reserve = session?.live.reserve ?? plan.injection.reserve;
     this.listedAt = plan.listedAt;
+    this.rehearsal = rehearsalOf(plan, saved);
     this.approvals = start.approvals ?? approvalsOf(plan, saved);
     const hidden = hiddenBefore(start);
     if (hidden.length > 0) this.values?.learn(hidden);
@@ -131,7 +134,7 @@ export class LiveRun implements EnclosingRun {
 
   /** Returns the scope of calls whose model had read these messages. Only `offered` of the run's tools may be called; its sub-runs choose among all of them. */
   scope(offered: Toolset, read: readonly Message[], toolset: Toolset, own?: OwnScope): ExecutionScope {
-    const { plan, approvals, spending, pages, signal, emit } = this;
+    const { plan, approvals, spending, pages, rehearsal, signal, emit } = this;
     if (!own) this.flow.offer(offered);
     this.reserve.follow(toolset);
     const { actor, policies } = this.roles.now();
@@ -148,6 +151,7 @@ export class LiveRun implements EnclosingRun {
       spending,
       ...(pages && { pages }),
       ...(values && { values }),
+      ...(rehearsal && { rehearsal }),
       ...(subRuns && { subRuns }),
       ...(plan.hooks && { hooks: plan.hooks }),
       signal,
@@ -233,6 +237,10 @@ function hiddenBefore({ history, resumed }: RunStart): readonly HiddenValue[] {
 
 function approvalsOf({ options, session }: RunPlan, saved: SavedRun | undefined): RunApprovals {
   return new RunApprovals(options.approvals ?? 'suspend', saved?.approvals, undefined, session?.live.approvals);
+}
+
+function rehearsalOf({ options, isOneCall }: RunPlan, saved: SavedRun | undefined): RunRehearsal | undefined {
+  return options.rehearse && !isOneCall ? new RunRehearsal(saved?.rehearsal) : undefined;
 }
 
 function ownOf(plan: RunPlan, saved: SavedRun | undefined): RunAccounts {

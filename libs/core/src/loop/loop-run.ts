@@ -231,7 +231,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const state = last.pending ? abandonStep(last, last.pending, this.inputs.take()) : last;
     this.mayHaveAsked ||= last.pending !== undefined;
     const hasAnswer = state.messages.slice(past).some(({ role }) => role === 'assistant');
-    return conversation && hasAnswer
+    return conversation && hasAnswer && !live.rehearsal
       ? this.keep(conversation, labelledMessages(state.messages.slice(past), live.flow.readIn(state.messages)), state)
       : state;
   }
@@ -352,7 +352,7 @@ function isForPeople(event: LoopEventBody): event is EventForPeople {
   return FOR_PEOPLE.has(event.type);
 }
 
-export function startEvent({ model, isOneCall, conversation, execution, within }: RunPlan, toolset: Toolset): LoopEventBody {
+export function startEvent({ model, isOneCall, conversation, execution, within, options }: RunPlan, toolset: Toolset): LoopEventBody {
   const tools = toolset.specs.map(({ id }) => id);
   return {
     type: 'run-start',
@@ -360,6 +360,7 @@ export function startEvent({ model, isOneCall, conversation, execution, within }
     ...(conversation && { conversationId: conversation.conversationId }),
     ...(!isOneCall && { model: model.modelId }),
     tools,
+    ...(options.rehearse && { isRehearsal: true }),
     ...(within && { within: { runId: within.live.plan.execution.run.runId, toolCallId: within.toolCallId, tool: within.tool } }),
   };
 }

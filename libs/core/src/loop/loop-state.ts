@@ -16,6 +16,7 @@ import {
   type ModelErrorCode,
   type ModelRequest,
   NO_USAGE,
+  type RehearsalReport,
   type RunFailure,
   StorageUnavailableError,
   type ToolCall,
@@ -73,6 +74,8 @@ export interface LoopState {
   readonly read?: MessageLabels;
   /** The step that waits for decisions, where the run does. */
   readonly pending?: PendingStep;
+  /** The outcome of a rehearsal; known once it is over, or waits. */
+  readonly rehearsal?: RehearsalReport;
 }
 
 /** A run before its first step. */
@@ -260,6 +263,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
   readonly error?: NonNullable<LoopResult['error']>;
   readonly finishDetail?: string;
   readonly modelError?: ModelErrorCode;
+  readonly rehearsal?: RehearsalReport;
   readonly #messages: readonly Message[];
   readonly #json: JsonValue | undefined;
   readonly #read: MessageLabels;
@@ -269,7 +273,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
     state: LoopState,
     readonly output?: Output,
   ) {
-    this.text = state.text.includes(REFERENCE_MARK) ? answerForReader(state.text, hiddenIn(state.messages)) : state.text;
+    this.text = readableText(state);
     if (state.citations.length > 0) this.citations = state.citations;
     const { reason, waitingFor, error, detail, modelError }: Finish = state.finish ?? { reason: 'error' };
     this.finishReason = reason;
@@ -281,6 +285,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
     if (error) this.error = error;
     if (detail !== undefined) this.finishDetail = detail;
     if (modelError) this.modelError = modelError;
+    if (state.rehearsal) this.rehearsal = state.rehearsal;
     this.#messages = state.messages;
     this.#json = state.output?.json;
     this.#read = state.read ?? { returns: 'untrusted', reads: 'private' };
@@ -293,7 +298,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
 
   /** The event that tells the end of the run. */
   get end(): LoopEventBody {
-    const { finishReason, waitingFor, text, steps, usage, error, finishDetail, modelError } = this;
+    const { finishReason, waitingFor, text, steps, usage, error, finishDetail, modelError, rehearsal } = this;
     return {
       type: 'run-end',
       finishReason,
@@ -305,6 +310,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
       ...(error && { error }),
       ...(finishDetail && { finishDetail }),
       ...(modelError && { modelError }),
+      ...(rehearsal && { rehearsal }),
     };
   }
 
@@ -318,7 +324,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
   }
 
   toJSON(): JsonValue {
-    const { runId, text, citations, finishReason, waitingFor, steps, toolCalls, usage, error, finishDetail, modelError } = this;
+    const { runId, text, citations, finishReason, waitingFor, steps, toolCalls, usage, error, finishDetail, modelError, rehearsal } = this;
     return toJson({
       runId,
       output: this.#json,
@@ -333,8 +339,14 @@ export class FinishedRun<Output> implements LoopResult<Output> {
       error,
       finishDetail,
       modelError,
+      rehearsal,
     });
   }
+}
+
+/** The text of the last answer, with the values in it for which it has references. */
+function readableText({ text, messages }: LoopState): string {
+  return text.includes(REFERENCE_MARK) ? answerForReader(text, hiddenIn(messages)) : text;
 }
 
 /** Those of a step that waits are no part of the state yet. */

@@ -136,8 +136,10 @@ export interface RunPlan<Output = unknown> {
 
 /** The options of a request that hold during its run. All of them, so that a new one does not compile until a sub-run takes it over or leaves it out. */
 export type EveryRunOption = {
-  readonly [Name in 'labels' | 'onToolError' | 'onForbidden' | 'approvals' | 'toolChoice' | 'keepToolChoice' | 'modelOptions' | 'signal']:
-    LoopRequest[Name] | undefined;
+  readonly [
+    Name in
+      'labels' | 'onToolError' | 'onForbidden' | 'approvals' | 'rehearse' | 'toolChoice' | 'keepToolChoice' | 'modelOptions' | 'signal'
+  ]: LoopRequest[Name] | undefined;
 };
 
 /** Returns whose run it is. */

@@ -124,7 +124,7 @@ export class RunPreparation {
       ...this.stepsOf(request, run),
       stopWhen: stopConditionsOf(this.settings.options.stopWhen, profile.stopWhen, own.stopWhen),
       answer: output && { type: output, ...this.settings.answers.shapeOf(output) },
-      options: request,
+      options: { ...request, rehearse: isRehearsal(own, profile, resumed) },
     };
   }
 
@@ -277,6 +277,13 @@ function isCall(known: KnownRun | undefined): boolean {
   return known?.isOneCall ?? known?.saved?.isOneCall ?? false;
 }
 
+/** Tells whether a run is a rehearsal. One that was begun as such stays one, whatever it is resumed with. */
+function isRehearsal(own: Pick<LoopRequest, 'rehearse'>, profile: Pick<LoopProfile, 'rehearse'>, resumed: ResumedRun | undefined): boolean {
+  if (!resumed) return own.rehearse ?? profile.rehearse ?? false;
+  if (own.rehearse && !resumed.saved.rehearsal) throw invalid(BEGUN_IN_EARNEST);
+  return resumed.saved.rehearsal !== undefined;
+}
+
 /** The calls of a run before it waited, and the tools that its model was shown. */
 function beforeWait({ saved }: ResumedRun): Pick<RunBeginning, 'records' | 'shown'> {
   return { records: saved.state.records, shown: saved.tools.order };
@@ -347,6 +354,8 @@ function invalid(message: string): InvalidRequestError {
 }
 
 const AT = 'request';
+const BEGUN_IN_EARNEST =
+  'The run was begun in earnest, so it cannot be resumed as a rehearsal. Leave `rehearse` out, or begin another run.';
 
 /** The limits of a model that goes in circles, which mean nothing where there is no model. */
 const WITHOUT_LOOP: Partial<Limits> = Object.freeze({ callsPerTool: Number.POSITIVE_INFINITY, identicalCalls: Number.POSITIVE_INFINITY });

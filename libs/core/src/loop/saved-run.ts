@@ -2,6 +2,7 @@ import type { Toolset } from '../catalog/toolset.js';
 import type { Policy, RunSpending } from '../contracts/policy.js';
 import type { RunContext } from '../contracts/tool-call.js';
 import type { SubRunCheckpoint, SubRunProcessState, ToolOutcome } from '../execution/call.js';
+import { type RunRehearsal, SAVED_REHEARSAL } from '../pending/run-rehearsal.js';
 import type { ResultPages } from '../execution/result-pages.js';
 import { type RunEntityHandles, type RunInstances, SAVED_HANDLES, SAVED_INSTANCES } from '../injection/run-entities.js';
 import { type ProcessTools, processTools, savedTools, type SavedTools } from '../injection/saved-tools.js';
@@ -35,6 +36,7 @@ export interface SavableRun {
   readonly use: Pick<RunUse, 'innerSteps' | 'hasUnknownCost'>;
   readonly roles: Pick<RunRoles, 'assumed'>;
   readonly pages: ResultPages | undefined;
+  readonly rehearsal: RunRehearsal | undefined;
 }
 
 /** One part of a saved run. Its form stands beside the class that it saves, and `LiveRun` hands the part to that class when the run is resumed. */
@@ -60,6 +62,7 @@ export const OPTIONAL_PARTS = {
   roles: part(SAVED_ROLES, ({ roles }) => roles.assumed),
   isOneCall: part(FLAG, ({ plan }) => plan.isOneCall || undefined),
   scope: part(TEXT, ({ plan }) => plan.account?.scope),
+  rehearsal: part(SAVED_REHEARSAL, ({ rehearsal }) => rehearsal?.save()),
 };
 
 function part<Value>(form: Form<Value>, save: RunPart<Value>['save']): RunPart<Value> {

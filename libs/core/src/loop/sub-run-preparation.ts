@@ -9,7 +9,7 @@ import { SUB_RUN, type SubRun, type ToolSelector } from '../contracts/loop-reque
 import type { RunContext } from '../contracts/tool-call.js';
 import type { Tool } from '../contracts/tool.js';
 import type { SubRunCall } from '../execution/call.js';
-import { RESULT_READER } from '../execution/result-reader.js';
+import { RESULT_READER } from '../execution/run-tools.js';
 import { resumedTools } from '../injection/saved-tools.js';
 import { listedWithin, type ListedTools, remindStrategies } from '../injection/starting-toolset.js';
 import { isPermitted, revisionOf } from '../policy/policy-engine.js';
@@ -229,7 +229,8 @@ function asked(prompt: string): Message {
 function optionsOf({ options }: RunPlan, { subRun, signal }: SubRunCall): EveryRunOption {
   const { onToolError, onForbidden, approvals } = options;
   const { toolChoice, keepToolChoice, modelOptions } = subRun;
-  return { labels: undefined, onToolError, onForbidden, approvals, toolChoice, keepToolChoice, modelOptions, signal };
+  const withinAnother = { labels: undefined, rehearse: undefined };
+  return { ...withinAnother, onToolError, onForbidden, approvals, toolChoice, keepToolChoice, modelOptions, signal };
 }
 
 type Selection = Pick<SubRun, 'tools' | 'exclude'>;

@@ -1,5 +1,12 @@
 import { Injectable, Logger } from '@nestjs/common';
-import { addUsage, type Message, type ModelFinishReason, StorageUnavailableError, type ToolCall } from '@toolloop/protocol';
+import {
+  addUsage,
+  type Message,
+  type ModelFinishReason,
+  type RehearsalReport,
+  StorageUnavailableError,
+  type ToolCall,
+} from '@toolloop/protocol';
 import { EMPTY, expand, from, last, lastValueFrom, type Observable, of } from 'rxjs';
 import type { Toolset } from '../catalog/toolset.js';
 import type { FinishedStep, StopCondition } from '../contracts/loop-request.js';
@@ -28,6 +35,7 @@ import { LoopSettings } from './loop-settings.js';
 import { DirectiveUpdates } from './run-directives.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
 import { ToolProviderExtractor } from '../injection/entity-tools.js';
+import type { RunRehearsal } from '../pending/run-rehearsal.js';
 import { ToolRunner } from '../execution/tool-runner.js';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 
@@ -102,8 +110,9 @@ export class ToolLoop {
 
   private async step(state: LoopState, live: LiveRun): Promise<LoopState> {
     const next = await (state.pending ? this.resume(state, state.pending, live) : this.nextStep(state, live));
-    live.recorder?.stepped(next);
-    return next;
+    const ended = next.finish && live.rehearsal ? { ...next, rehearsal: reportOf(live.rehearsal) } : next;
+    live.recorder?.stepped(ended);
+    return ended;
   }
 
   /** Runs the calls of a step whose answer is there, as may be some of its results: it has waited, or its calls were made without a model. Never rejects. */
@@ -277,6 +286,10 @@ export class ToolLoop {
   private failedRun(live: LiveRun): FailedRun {
     return { runId: live.plan.execution.run.runId, logger: this.logger };
   }
+}
+
+function reportOf({ changes }: RunRehearsal): RehearsalReport {
+  return { status: 'unasked', calls: changes.map(({ shown }) => shown) };
 }
 
 /** More often would write a run's end again and again. */

@@ -188,11 +188,11 @@ export class ToolStep {
     return this.runner.exec(request, request.meant.tool?.directive ? this.updates.following(scope) : scope);
   }
 
-  /** A promise only in a durable run. */
+  /** A promise only in a durable run. A rehearsal keeps whole steps: what it did in another is made again, since nothing of it was kept. */
   private ended(outcome: ToolOutcome, { live }: ToolStepContext, mustBeKept: boolean): ToolOutcome | Promise<ToolOutcome> {
     if (outcome.isPending) return outcome;
     const matched = this.injection.withTriggers(outcome, live);
-    const keeping = live.recorder?.called(this.withEntities(matched, live), mustBeKept);
+    const keeping = live.rehearsal ? undefined : live.recorder?.called(this.withEntities(matched, live), mustBeKept);
     return keeping ? keeping.then(() => matched) : matched;
   }
 }

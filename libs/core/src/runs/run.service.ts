@@ -305,7 +305,7 @@ const UNDONE: Readonly<Record<string, UndoneCall['status']>> = {
 /** The calls of a run that changed something, or may have, sub-runs included, the latest first. */
 function changesIn(saved: SavedRun | undefined): readonly ChangingCall[] {
   return callsIn(saved?.state.records ?? [])
-    .filter(({ effect, pendingId }) => effect !== 'read_only' && pendingId === undefined)
+    .filter(({ effect, pendingId, rehearsal }) => effect !== 'read_only' && pendingId === undefined && rehearsal === undefined)
     .filter(({ status, error }) => status === 'succeeded' || error?.code === 'unknown_outcome')
     .toReversed()
     .flatMap(changeOf);

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { type JsonObject, type LoopRequest, type LoopResult, type Policy, type RawTool, tool, ToolError } from '@toolloop/core';
 import type { Message, ModelRequest } from '@toolloop/protocol';
 import { ScriptedModel, call, calls, type ScriptedTurn, text } from '@toolloop/testing';
-import { READER_INSTRUCTIONS } from '../../src/execution/value-tools.js';
+import { READER_INSTRUCTIONS } from '../../src/execution/run-tools.js';
 import { answerForReader, RunValues } from '../../src/execution/value-references.js';
 import { ask, openShop } from '../fixtures/shop.module.js';
 

@@ -1,0 +1,196 @@
+import { describe, expect, it } from '@jest/globals';
+import { Test } from '@nestjs/testing';
+import {
+  ActorDirectory,
+  clientTool,
+  type LoopRequest,
+  type Policy,
+  subRunTool,
+  type Tool,
+  tool,
+  ToolLoopModule,
+  ToolLoopService,
+  ToolSource,
+} from '@toolloop/core';
+import { AuditStore, CallJournal, ConversationStore, DirectiveStore, PendingStore } from '@toolloop/core/stores';
+import type { JSONSchema7 } from 'json-schema';
+import { call, calls, collect, eventsOf, ScriptedModel, type ScriptedTurn, text } from '@toolloop/testing';
+
+import { toolOf } from '../discovery/tools.js';
+
+const alice = { actor: { id: 'alice' }, tenant: 'acme' };
+const open: Policy = { version: 'v1', allow: ['*', 'strange__write'], flow: 'off' };
+const KEY: JSONSchema7 = { type: 'object', properties: { key: { type: 'string' } }, required: ['key'], additionalProperties: false };
+
+class Strangers extends ToolSource {
+  readonly origin = { source: 'strange', trusted: false };
+
+  override tools(): readonly Tool[] {
+    return [toolOf({ id: 'strange__write', origin: this.origin })];
+  }
+}
+
+class Staff extends ActorDirectory<{ readonly id: string }> {
+  override find(id: string) {
+    return Promise.resolve({ id });
+  }
+}
+
+/** A desk that notes which of its tools were really called. */
+async function desk(script: readonly ScriptedTurn[], policy: Policy = open) {
+  const called: string[] = [];
+  const made = (id: string, more: Partial<Parameters<typeof tool<{ key: string }>>[0]> = {}) =>
+    tool<{ key: string }>({
+      id: `desk__${id}`,
+      description: id,
+      effect: 'state_change',
+      reveal: 'all',
+      input: KEY,
+      execute: ({ key }) => {
+        called.push(`${id} ${key}`);
+        return { key, found: called.length };
+      },
+      ...more,
+    });
+  const tools = [
+    made('look', { effect: 'read_only' }),
+    made('write', { preview: ({ key }) => ({ sentence: `Writes ${key}.`, changes: [{ field: 'key', after: key }] }) }),
+    made('send', { effect: 'external_side_effect' }),
+    made('fetch', { effect: 'read_only', labels: { egress: true } }),
+    made('book', { effect: 'external_side_effect', directive: { type: 'desk.book', subject: '{key}' } }),
+    made('ask', { questions: () => [{ key: 'key', question: 'Which?', schema: { type: 'string' } }] }),
+    clientTool({ id: 'desk__pick', description: 'Picks.', effect: 'read_only', input: KEY }),
+    subRunTool({ id: 'desk__delegate', description: 'Delegates.', tools: ['desk__look'] }),
+  ];
+  const model = new ScriptedModel(script);
+  const module = await Test.createTestingModule({
+    imports: [ToolLoopModule.forRoot({ model, policy, tools, audit: { key: 'k'.repeat(32) }, directives: { immediateEffects: 'allow' } })],
+    providers: [{ provide: 'strangers', useValue: new Strangers() }, Staff],
+  }).compile();
+  module.useLogger(false);
+  await module.init();
+  const loop: ToolLoopService = module.get(ToolLoopService);
+  return {
+    module,
+    model,
+    called,
+    loop,
+    rehearse: (request: Partial<LoopRequest> = {}) => loop.run({ prompt: 'Go on.', ...alice, rehearse: true, ...request }),
+    entries: () => module.get<AuditStore>(AuditStore).read('acme', { from: 1, limit: 100 }),
+  };
+}
+
+const desked = (id: string, key = 'a') => call(`desk__${id}`, { key });
+
+describe('a rehearsal', () => {
+  it.each(['write', 'send', 'book', 'ask'])(
+    'makes no call that changes something, previews it, and says so to the model: %s',
+    async (id) => {
+      const { rehearse, called, model } = await desk([calls(desked(id)), text('Done.')]);
+      const result = await rehearse();
+      expect(called).toEqual([]);
+      expect(result).toMatchObject({
+        finishReason: 'stop',
+        text: 'Done.',
+        toolCalls: [{ status: 'succeeded', rehearsal: 'previewed', result: { status: 'previewed' } }],
+        rehearsal: { calls: [{ declaredId: `desk__${id}`, as: 'previewed', args: { key: 'a' } }] },
+      });
+      expect(JSON.stringify(model.requests[1]?.messages)).toContain('This is a rehearsal: the call was not made');
+    },
+  );
+
+  it("shows what the tool's own preview tells, to the model and to people", async () => {
+    const { rehearse, model } = await desk([calls(desked('write')), text('Done.')]);
+    const preview = { sentence: 'Writes a.', changes: [{ field: 'key', after: 'a' }] };
+    expect((await rehearse()).rehearsal?.calls).toMatchObject([{ preview }]);
+    expect(JSON.stringify(model.requests[1]?.messages)).toContain('Writes a.');
+  });
+
+  it.each([
+    ['a read that lets data out', desked('fetch')],
+    ['a call of the client', desked('pick')],
+  ])('leaves out %s, for good', async (_what, one) => {
+    const { rehearse, called, module } = await desk([calls(one), text('Done.')]);
+    const result = await rehearse();
+    expect(called).toEqual([]);
+    expect(result.toolCalls).toMatchObject([{ rehearsal: 'previewed' }]);
+    expect(result.rehearsal?.calls).toEqual([]);
+    expect(await module.get<PendingStore>(PendingStore).list({ tenant: 'acme' })).toEqual([]);
+  });
+
+  it('begins no sub-run, whose calls would be made by a model that is asked once more', async () => {
+    const { rehearse, model } = await desk([calls(call('desk__delegate', { prompt: 'Look.' })), text('Done.')]);
+    expect((await rehearse()).toolCalls).toMatchObject([{ rehearsal: 'previewed' }]);
+    expect(model.requests).toHaveLength(2);
+  });
+
+  it('invariant 19: makes no call of a tool from an untrusted source, whatever that says of itself', async () => {
+    const { rehearse } = await desk([calls(call('strange__write', { key: 'a' })), text('Done.')]);
+    expect((await rehearse()).toolCalls).toMatchObject([{ declaredId: 'strange__write', rehearsal: 'previewed' }]);
+  });
+
+  it('makes reads, unless a person would have to approve them', async () => {
+    const script = [calls(desked('look')), text('Done.')];
+    const free = await desk(script);
+    expect((await free.rehearse()).toolCalls).toMatchObject([{ status: 'succeeded', rehearsal: 'rehearsed', result: { key: 'a' } }]);
+    expect(free.called).toEqual(['look a']);
+    const kept = await desk(script, { ...open, requireApproval: [{ tools: ['desk__look'] }] });
+    expect((await kept.rehearse()).toolCalls).toMatchObject([{ rehearsal: 'previewed' }]);
+    expect(kept.called).toEqual([]);
+  });
+
+  it('is refused what a run is refused, and asks no one about single calls', async () => {
+    const policy: Policy = {
+      ...open,
+      deny: ['desk__send'],
+      requireApproval: [{ tools: ['desk__write'], roles: ['manager'], reason: 'It writes.' }],
+    };
+    const { rehearse, module } = await desk([calls(desked('send'), desked('write')), text('Done.')], policy);
+    const result = await rehearse();
+    expect(result.toolCalls).toMatchObject([{ status: 'denied' }, { status: 'succeeded', rehearsal: 'previewed' }]);
+    expect(result.rehearsal?.calls).toMatchObject([{ declaredId: 'desk__write', reason: 'It writes.' }]);
+    expect(await module.get<PendingStore>(PendingStore).list({ tenant: 'acme' })).toEqual([]);
+  });
+
+  it('takes no key, requests no directive and writes to no conversation', async () => {
+    const { rehearse, module } = await desk([calls(desked('write'), desked('book')), text('Done.')]);
+    await rehearse({ conversationId: 'c1', requestId: 'r1' });
+    const journalled = {
+      tenant: 'acme',
+      declaredId: 'desk__write',
+      args: '{"key":"a"}',
+      idempotencyKey: JSON.stringify(['alice', 'r1', 1, 0]),
+    };
+    expect(await module.get<CallJournal>(CallJournal).find(journalled)).toBeUndefined();
+    expect(await module.get<DirectiveStore>(DirectiveStore).list({ tenant: 'acme' })).toEqual([]);
+    expect(await module.get<ConversationStore>(ConversationStore).load({ tenant: 'acme', actorId: 'alice', conversationId: 'c1' })).toEqual(
+      [],
+    );
+  });
+
+  it('invariant 14: is known as a rehearsal in the audit and in the events of the run', async () => {
+    const { loop, entries } = await desk([calls(desked('write'), desked('look')), text('Done.')]);
+    const events = await collect(loop.stream({ prompt: 'Go on.', ...alice, rehearse: true }));
+    expect(events[0]).toMatchObject({ type: 'run-start', isRehearsal: true });
+    expect(events.at(-1)).toMatchObject({ type: 'run-end', rehearsal: { calls: [{ declaredId: 'desk__write' }] } });
+    expect(eventsOf(events, 'tool-result').map(({ record }) => record.rehearsal)).toEqual(['previewed', 'rehearsed']);
+    const told = (await entries()).map(({ kind, declaredId, isRehearsal }) => [kind, declaredId, isRehearsal]);
+    expect(told).toEqual([
+      ['decision', 'desk__write', true],
+      ['decision', 'desk__look', true],
+      ['outcome', 'desk__look', true],
+    ]);
+  });
+
+  it('counts in the budgets of policies as a run does', async () => {
+    const policy: Policy = { ...open, runBudgets: [{ tools: ['desk__write'], calls: 1 }] };
+    const { rehearse } = await desk([calls(desked('write'), desked('write', 'b')), text('Done.')], policy);
+    expect((await rehearse()).toolCalls).toMatchObject([{ status: 'succeeded' }, { status: 'failed', error: { code: 'budget_exceeded' } }]);
+  });
+
+  it('is no way to resume a run that was begun in earnest', async () => {
+    const { loop } = await desk([calls(desked('write'))], { ...open, requireApproval: [{}] });
+    const { runId } = await loop.run({ prompt: 'Go on.', ...alice });
+    await expect(loop.resume(runId, { ...alice, rehearse: true })).rejects.toThrow('begun in earnest');
+  });
+});
