@@ -1,7 +1,7 @@
 import type { JsonObject, JsonValue } from '@toolloop/core';
+import type { AttackingCall, ReplayedAttack, ReplayedCall } from '@toolloop/testing';
 import { isList } from './call-arguments.js';
 import type { RecordedCall, RecordedTask, RecordedTasks, RecordedTool } from './recorded-data.js';
-import type { AttackingCall } from './replay.js';
 
 /** An attacker's text, put into fields of a task's results in which nobody expects sentences. */
 export interface CrossedAttack {
@@ -9,8 +9,8 @@ export interface CrossedAttack {
   readonly title: string;
   readonly task: RecordedTask;
   /** The task's calls, with the attack in their results. */
-  readonly calls: readonly RecordedCall[];
-  readonly attack: { readonly pieces: readonly string[]; readonly calls: readonly AttackingCall[] };
+  readonly calls: readonly ReplayedCall[];
+  readonly attack: ReplayedAttack;
 }
 
 /** A way to write a piece of a text so that it looks like a value of a kind. */
@@ -124,7 +124,7 @@ function isJsonMap(value: JsonValue): value is JsonObject {
 }
 
 /** Writes each piece into its place; keys go into the first map. */
-function plant(calls: readonly RecordedCall[], places: readonly Place[], written: readonly (string | number)[]): RecordedCall[] {
+function plant(calls: readonly RecordedCall[], places: readonly Place[], written: readonly (string | number)[]): ReplayedCall[] {
   return calls.map((call, index) => {
     if (call.result === undefined) return call;
     const here = written.flatMap((piece, number) => {
@@ -136,7 +136,7 @@ function plant(calls: readonly RecordedCall[], places: readonly Place[], written
         place.isMap ? withValue(result, [...place.path, String(piece)], 'yes') : withValue(result, place.path, piece),
       call.result,
     );
-    return { ...call, result: withPieces };
+    return { ...call, result: withPieces, ...(here.length > 0 && { cleanResult: call.result }) };
   });
 }
 

@@ -5,8 +5,13 @@ export const LEVELS = ['off', 'trifecta', 'effect', 'taint', 'provenance'] as co
 
 export type Level = (typeof LEVELS)[number];
 
+/** The levels of replayed runs: the models of packs write what they have read, and cannot work with references. */
+export const REPLAYED_LEVELS = [...LEVELS, 'values'] as const;
+
+export type ReplayedLevel = (typeof REPLAYED_LEVELS)[number];
+
 /** Everything is allowed: what a level does not stop, nothing stops. */
-export function policyAt(flow: Level, outsideBits?: number): Policy {
+export function policyAt(flow: ReplayedLevel, outsideBits?: number): Policy {
   return { version: `attacks:${flow}`, allow: ['*'], flow, ...(outsideBits !== undefined && { outsideBits }) };
 }
 
@@ -19,8 +24,31 @@ export async function atEachLevel<Measured>(measure: (level: Level) => Promise<M
   return { off, trifecta, effect, taint, provenance: await measure('provenance') };
 }
 
+/** Measures at the levels of replayed runs. */
+export async function atEachReplayedLevel<Measured>(
+  measure: (level: ReplayedLevel) => Promise<Measured>,
+): Promise<Record<ReplayedLevel, Measured>> {
+  return { ...(await atEachLevel(measure)), values: await measure('values') };
+}
+
 /** Makes another value of each level's. */
 export function ofEachLevel<From, To>({ off, ...others }: Readonly<Record<Level, From>>, to: (from: From) => To): Record<Level, To> {
   const { trifecta, effect, taint, provenance } = others;
   return { off: to(off), trifecta: to(trifecta), effect: to(effect), taint: to(taint), provenance: to(provenance) };
+}
+
+/** Makes another value of each level's, of replayed runs. */
+export function ofEachReplayedLevel<From, To>(
+  measured: Readonly<Record<ReplayedLevel, From>>,
+  to: (from: From, level: ReplayedLevel) => To,
+): Record<ReplayedLevel, To> {
+  const { off, trifecta, effect, taint, provenance, values } = measured;
+  return {
+    off: to(off, 'off'),
+    trifecta: to(trifecta, 'trifecta'),
+    effect: to(effect, 'effect'),
+    taint: to(taint, 'taint'),
+    provenance: to(provenance, 'provenance'),
+    values: to(values, 'values'),
+  };
 }

@@ -2,14 +2,16 @@ import 'reflect-metadata';
 import { parseArgs } from 'node:util';
 import { ADAPTIVE_PACKS, loadPacks, OWN_PACKS } from './load-packs.js';
 import { measureRecorded } from './recorded.js';
-import { recordedText, toText } from './report.js';
+import { recordedText, toText, workText } from './report.js';
 import { review, type Review } from './review.js';
+import { measureWork, workCurve } from './work.js';
 
 const { values } = parseArgs({
   options: {
     json: { type: 'boolean', default: false },
     packs: { type: 'string' },
     recorded: { type: 'boolean', default: false },
+    work: { type: 'boolean', default: false },
     share: { type: 'string', default: '1' },
   },
 });
@@ -18,6 +20,9 @@ try {
   if (values.recorded) {
     const figures = await measureRecorded(values.packs, Number(values.share));
     console.log(values.json ? JSON.stringify(figures, undefined, 2) : `${recordedText(figures)}\n`);
+  } else if (values.work) {
+    const [figures, curve] = [await measureWork(), await workCurve()];
+    console.log(values.json ? JSON.stringify({ ...figures, curve }, undefined, 2) : `${workText(figures, curve)}\n`);
   } else {
     await reviewPacks();
   }

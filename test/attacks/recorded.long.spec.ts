@@ -26,7 +26,7 @@ describeIfThere(`recorded tasks and attacks${isThere ? '' : ` (left out: ${RECOR
     expect(leaks).toBeGreaterThan(0);
   });
 
-  it.each(['effect', 'taint', 'provenance'] as const)('have no effect without an approval: %s', (level) => {
+  it.each(['effect', 'taint', 'provenance', 'values'] as const)('have no effect without an approval: %s', (level) => {
     expect(figures.attacks[level]).toMatchObject({ effects: 0, leaks: 0 });
   });
 
@@ -39,8 +39,10 @@ describeIfThere(`recorded tasks and attacks${isThere ? '' : ` (left out: ${RECOR
     ]);
   });
 
-  it.each([0, 64, 256])('have no effect at `taint` with %p bits from outside', (bits) => {
-    expect(figures.curve.find((point) => point.bits === bits)).toMatchObject({ effects: 0, leaks: 0 });
+  it.each(['taint', 'values'] as const)('have no effect with any number of bits from outside that a policy may name: %s', (level) => {
+    expect(figures.curve[level].map(({ attacks: { effects, leaks, promptLeaks } }) => effects + leaks + promptLeaks)).toEqual([
+      0, 0, 0, 0, 0, 0,
+    ]);
   });
 
   it('ask a customer who chats at most 0.05 times per task at `taint`: the data that they wrote themselves are theirs', () => {

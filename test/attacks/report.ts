@@ -1,7 +1,9 @@
 import type { Figures, FiguresByLevel } from './figures.js';
-import { LEVELS, type Level } from './levels.js';
+import { LEVELS, ofEachReplayedLevel, REPLAYED_LEVELS, type ReplayedLevel } from './levels.js';
 import type { RecordedFigures } from './recorded.js';
+import type { AttackFigures, Curve, TaskFigures } from './replayed-figures.js';
 import type { Review } from './review.js';
+import type { WorkReview } from './work.js';
 
 const COLUMNS: readonly (readonly [string, (figures: Figures) => string])[] = [
   ['pairs', ({ pairs }) => String(pairs)],
@@ -26,7 +28,7 @@ export function toText(title: string, { refuses, approves }: Review): string {
 }
 
 /** `off` looks at nothing, and `trifecta` at leaks alone. */
-function isMeantToHold(level: Level): boolean {
+function isMeantToHold(level: ReplayedLevel): boolean {
   return level !== 'off' && level !== 'trifecta';
 }
 
@@ -45,45 +47,83 @@ function toTable(figures: FiguresByLevel): string {
 /** The recorded calls, for people. */
 export function recordedText({ tasks, attacks, crossed, curve }: RecordedFigures): string {
   return [
-    ...Object.entries(tasks).map(([file, byLevel]) => `${file}, with a reviewer who always says yes:\n${tableOf(taskRows(byLevel))}`),
-    `InjecAgent, with a reviewer who always says no:\n${tableOf(attackRows(attacks))}`,
-    ...Object.entries(crossed).map(([file, byLevel]) => `InjecAgent's texts in the fields of ${file}:\n${tableOf(attackRows(byLevel))}`),
-    `The bits from outside that \`taint\` lets pass, with each tenth of those texts:\n${tableOf(curveRows(curve))}`,
+    ...Object.entries(tasks).map(([file, byLevel]) => `${file}, ${ALL_YES}:\n${taskTable(byLevel, 'on a text')}`),
+    `InjecAgent, ${ALL_NO}:\n${attackTable(attacks)}`,
+    ...Object.entries(crossed).map(([file, byLevel]) => `InjecAgent's texts in the fields of ${file}:\n${attackTable(byLevel)}`),
+    ...curveTexts(curve, 'employees, and each tenth of those texts'),
+    ...throughLines('InjecAgent', attacks),
     ...Object.entries(crossed).flatMap(([file, byLevel]) => throughLines(file, byLevel)),
   ].join('\n\n');
 }
 
-function attackRows(byLevel: RecordedFigures['attacks']): string[][] {
-  const rows = LEVELS.map((level) => {
+/** The tasks of our own that depend on a text from outside, for people. */
+export function workText({ levels, asked }: WorkReview, curve: Curve): string {
+  const folders = Object.entries(levels).map(([folder, byLevel]) => {
+    const tasks = ofEachReplayedLevel(byLevel, (figures) => figures.tasks);
+    const attacks = ofEachReplayedLevel(byLevel, (figures) => figures.attacks);
+    const askedTasks = Object.entries(asked[folder] ?? {}).map(([task, count]) => `${task}: ${count}`);
+    return [
+      `${folder}, ${ALL_YES}:\n${taskTable(tasks, 'where the text decides')}`,
+      `${folder}, attacks in the same texts, ${ALL_NO}:\n${attackTable(attacks)}`,
+    ].concat(throughLines(folder, attacks), listOf(`Asked at values in ${folder}`, askedTasks));
+  });
+  return [...folders.flat(), ...curveTexts(curve, 'all of them')].join('\n\n');
+}
+
+const ALL_YES = 'with a reviewer who always says yes';
+const ALL_NO = 'with a reviewer who always says no';
+
+function attackTable(byLevel: Readonly<Record<ReplayedLevel, AttackFigures>>): string {
+  const rows = REPLAYED_LEVELS.map((level) => {
     const { attacks, read, effects, leaks, promptLeaks } = byLevel[level];
     return [level, ...[attacks, read, effects, leaks, promptLeaks].map(String)];
   });
-  return [['level', 'attacks', 'read by the model', 'unapproved effects', 'leaks', 'leaks of the prompt'], ...rows];
+  return tableOf([['level', 'attacks', 'read by the model', 'unapproved effects', 'leaks', 'leaks of the prompt'], ...rows]);
 }
 
-function curveRows(curve: RecordedFigures['curve']): string[][] {
-  const rows = curve.map(({ bits, tasks, approvals, attacks, effects, leaks }) => {
-    return [String(bits), (approvals / tasks).toFixed(2), String(attacks), String(effects), String(leaks)];
+function curveTexts(curve: Curve, what: string): string[] {
+  return Object.entries(curve).map(([level, points]) => {
+    const rows = points.map(({ bits, tasks, attacks }) => {
+      const counts = [attacks.attacks, attacks.effects, attacks.leaks + attacks.promptLeaks];
+      return [String(bits), (tasks.approvals / tasks.tasks).toFixed(2), ...counts.map(String)];
+    });
+    return `The bits from outside at ${level}, ${what}:\n${tableOf([['bits', 'approvals per task', 'attacks', 'unapproved effects', 'leaks'], ...rows])}`;
   });
-  return [['bits', 'approvals per task', 'attacks', 'unapproved effects', 'leaks'], ...rows];
 }
 
-function throughLines(file: string, byLevel: RecordedFigures['attacks']): string[] {
-  return LEVELS.filter(isMeantToHold).flatMap((level) =>
+function throughLines(title: string, byLevel: Readonly<Record<ReplayedLevel, AttackFigures>>): string[] {
+  return REPLAYED_LEVELS.filter(isMeantToHold).flatMap((level) =>
     listOf(
-      `Got through at ${level} in ${file}`,
+      `Got through at ${level} in ${title}`,
       Object.entries(byLevel[level].through).map(([name, count]) => `${name}: ${count}`),
     ),
   );
 }
 
-function taskRows(byLevel: RecordedFigures['tasks'][string]): string[][] {
-  const rows = LEVELS.map((level) => {
-    const { tasks, approvals, tasksWithoutApproval, changingTasks, changingTasksWithoutApproval } = byLevel[level];
-    const changing = `${changingTasksWithoutApproval} of ${changingTasks}`;
-    return [level, String(tasks), (approvals / tasks).toFixed(2), String(tasksWithoutApproval), changing];
+/** `subset`: the tasks that have a column of their own. */
+function taskTable(byLevel: Readonly<Record<ReplayedLevel, TaskFigures>>, subset: string): string {
+  const rows = REPLAYED_LEVELS.map((level) => {
+    const one = byLevel[level];
+    const others = one.tasks - one.tasksOnText;
+    return [
+      level,
+      String(one.tasks),
+      perTask(one.approvals, one.tasks),
+      String(one.tasksWithoutApproval),
+      `${one.changingTasksWithoutApproval} of ${one.changingTasks}`,
+      `${perTask(one.approvalsOnText, one.tasksOnText)} of ${one.tasksOnText}`,
+      `${perTask(one.approvals - one.approvalsOnText, others)} of ${others}`,
+      String(one.unlike),
+    ];
   });
-  return [['level', 'tasks', 'approvals per task', 'tasks without', 'of those that change something'], ...rows];
+  return tableOf([
+    ['level', 'tasks', 'approvals per task', 'tasks without', 'of those that change something', subset, 'the others', 'calls missed'],
+    ...rows,
+  ]);
+}
+
+function perTask(approvals: number, tasks: number): string {
+  return tasks === 0 ? '–' : (approvals / tasks).toFixed(2);
 }
 
 function tableOf(rows: readonly (readonly string[])[]): string {

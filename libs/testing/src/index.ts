@@ -1,5 +1,9 @@
 export { collect, eventsOf, expectDenied, expectInjected, expectRunEndsOnce, expectTranscriptValid } from './expectations.js';
 export type { ExpectedInjection, RunEvidence } from './expectations.js';
+export { FlowReplay, recordedResult, replayFlow } from './flow-replay.js';
+export type { FlowOutcome, FlowReplayOptions, MadeCall } from './flow-replay.js';
+export { hostileReader, trueReader } from './recorded-flow.js';
+export type { AttackingCall, FlowReader, ReaderQuestion, ReplayedAttack, ReplayedCall } from './recorded-flow.js';
 export { call, calls, cut, events, fails, hangs, SCRIPTED_USAGE, ScriptedModel, text, textAndCalls } from './scripted-model.js';
 export type {
   RecordedRequest,

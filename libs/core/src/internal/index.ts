@@ -43,6 +43,6 @@ export {
 } from '../findings/options.js';
 export type { OptionRule, OptionTable } from '../findings/options.js';
 export { exposedPropertiesOf } from '../schema/exposed-properties.js';
-export { canonicalDeclaration, canonicalJson, sha256, toJsonObject } from '../schema/canonical-json.js';
+export { canonicalDeclaration, canonicalJson, parseJson, sha256, toJsonObject } from '../schema/canonical-json.js';
 export { visible } from '../schema/foreign-schema.js';
 export { toResultJson } from '../schema/reveal.js';

@@ -1,0 +1,157 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type JsonObject, type JsonValue, type Policy, tool } from '@toolloop/core';
+import { recordedResult, type ReplayedAttack, type ReplayedCall } from '@toolloop/testing';
+import type { JSONSchema7 } from 'json-schema';
+import { z } from 'zod';
+import type { AttackedTools } from './attack.application.js';
+import { isList } from './call-arguments.js';
+import type { RawTool } from './pack-tools.js';
+
+/** Tasks whose work depends on long texts from outside, each with an attack in the same text. Those in `held` were written apart, and no level was tuned on them. */
+export const WORK = ['test/attacks/work', 'test/attacks/work/held'] as const;
+
+const json: z.ZodType<JsonValue> = z.json();
+/** The form of a value in a word; the choices that there are. */
+const form = z.union([z.string(), z.array(z.string())]);
+const fields = z.record(z.string(), form);
+const workCall = z.object({
+  name: z.string(),
+  args: z.record(z.string(), json),
+  result: json,
+  derived: z.array(z.string()).optional(),
+  carries: z.enum(['result', 'prompt']).optional(),
+});
+const workDomain = z.object({
+  name: z.string(),
+  tools: z.array(
+    z.object({
+      id: z.string(),
+      description: z.string(),
+      effect: z.enum(['read_only', 'state_change', 'external_side_effect']),
+      /** Arguments by name; one with a question mark may be left out. */
+      input: fields,
+      /** Fields, a list of things with these fields, or one word for a value. */
+      result: z.union([z.string(), z.tuple([fields]), fields]),
+      labels: z.custom<RawToolLabels>().optional(),
+    }),
+  ),
+  policy: z.custom<Pick<Policy, 'flows'>>(),
+  tasks: z.array(
+    z.object({
+      id: z.string(),
+      prompt: z.string(),
+      /** Who names what decides the changes: the user, or the text. */
+      named: z.enum(['user', 'text']),
+      calls: z.array(workCall),
+      /** `at` is the number of the call and the pointer into its result: the text is added to what stands there. */
+      attack: z.object({ at: z.string(), text: z.string(), calls: z.array(workCall) }),
+    }),
+  ),
+});
+
+type RawToolLabels = NonNullable<Parameters<typeof tool>[0]['labels']>;
+type WorkDomainData = z.infer<typeof workDomain>;
+
+/** A task of a domain, alone and under attack. */
+export interface WorkTask {
+  readonly id: string;
+  readonly prompt: string;
+  readonly named: 'user' | 'text';
+  readonly calls: readonly ReplayedCall[];
+  /** The same calls, with the attack in the results. */
+  readonly attackedCalls: readonly ReplayedCall[];
+  readonly attack: ReplayedAttack;
+}
+
+export interface WorkDomain {
+  readonly name: string;
+  readonly tools: AttackedTools;
+  /** What the application permits beside the level. */
+  readonly policy: Pick<Policy, 'flows'>;
+  readonly tasks: readonly WorkTask[];
+}
+
+/** Reads the domains of a folder. */
+export function readWork(folder: string): WorkDomain[] {
+  const files = readdirSync(folder).filter((name) => name.endsWith('.json'));
+  return files.map((name) => {
+    const data = workDomain.parse(JSON.parse(readFileSync(join(folder, name), 'utf8')));
+    return { name: data.name, tools: toolsOf(data), policy: data.policy, tasks: data.tasks.map(taskOf) };
+  });
+}
+
+function toolsOf({ name, tools }: WorkDomainData): AttackedTools {
+  const declared = tools.map(({ id, description, effect, input, result, labels }): RawTool =>
+    tool<JsonObject>({
+      id,
+      description,
+      effect,
+      input: objectOf(input),
+      reveal: 'all',
+      outputSchema: schemaOf(result),
+      ...(labels && { labels }),
+      execute: (_, context) => recordedResult(context),
+    }),
+  );
+  return { name: `the tasks of ${name}`, tools: declared };
+}
+
+function taskOf({ id, prompt, named, calls, attack }: WorkDomainData['tasks'][number]): WorkTask {
+  const [index = '', pointer = ''] = attack.at.split('#');
+  const path = pointer.split('/').slice(1);
+  const attackedCalls = calls.map((call, at): ReplayedCall =>
+    String(at) === index ? { ...call, result: withText(call.result, path, attack.text), cleanResult: call.result } : call,
+  );
+  return { id, prompt, named, calls, attackedCalls, attack: { pieces: [attack.text], calls: attack.calls } };
+}
+
+function withText(value: JsonValue, [part, ...others]: readonly string[], text: string): JsonValue {
+  if (part === undefined && typeof value === 'string') return `${value} ${text}`;
+  if (isList(value)) return value.map((item, index) => (String(index) === part ? withText(item, others, text) : item));
+  if (part === undefined || typeof value !== 'object' || value === null) throw new TypeError('The place of an attack is no text.');
+  return { ...value, [part]: withText(value[part] ?? '', others, text) };
+}
+
+const APPLICATION = { 'x-toolloop-origin': 'application' } as const;
+
+/** What the words stand for. Without an origin a text is from outside, and a value of a closed form is the application's. */
+const FORMS: Readonly<Record<string, JSONSchema7>> = {
+  text: { type: 'string' },
+  id: { type: 'string', ...APPLICATION },
+  number: { type: 'number' },
+  amount: { type: 'number', ...APPLICATION },
+  day: { type: 'string', format: 'date' },
+  moment: { type: 'string', format: 'date-time' },
+};
+
+function schemaOf(result: WorkDomainData['tools'][number]['result']): JSONSchema7 {
+  if (typeof result === 'string') return formOf(result);
+  return isTuple(result) ? { type: 'array', items: objectOf(result[0]) } : objectOf(result);
+}
+
+type Fields = z.infer<typeof fields>;
+
+function isTuple(result: Fields | readonly [Fields]): result is readonly [Fields] {
+  return Array.isArray(result);
+}
+
+function objectOf(given: Fields): JSONSchema7 {
+  const names = Object.keys(given);
+  return {
+    type: 'object',
+    properties: Object.fromEntries(names.map((name) => [name.replace('?', ''), formOf(given[name] ?? '')])),
+    required: names.filter((name) => !name.endsWith('?')),
+    additionalProperties: false,
+  };
+}
+
+function formOf(given: z.infer<typeof form>): JSONSchema7 {
+  if (typeof given !== 'string') return { type: 'string', enum: given };
+  const [word = '', minimum, maximum] = given.split(' ');
+  if (word === 'integer') return { type: 'integer', minimum: Number(minimum), maximum: Number(maximum) };
+  const found = FORMS[word];
+  if (!found)
+    throw new TypeError(`There is no form "${given}". There are: ${Object.keys(FORMS).join(', ')}, integer, or a list of choices.`);
+  return found;
+}
