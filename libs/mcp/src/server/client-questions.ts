@@ -66,7 +66,8 @@ export function clientModel({ key, prompt, systemPrompt, maxTokens }: ModelQuest
  * Makes a question that the MCP client answers with the addresses of its roots, one a line (`roots/list`). The protocol has deprecated it: have a path given as an argument where you can.
  *
  * @example
- * const roots = String(await context.ask(clientRoots({ key: 'roots' }))).split('\n');
+ * const roots = await context.ask(clientRoots({ key: 'roots' }));
+ * const folders = typeof roots === 'string' ? roots.split('\n') : [];
  */
 export function clientRoots({ key }: Pick<ModelQuestion, 'key'>): Question {
   return { key, question: 'Which folders may be worked in? One address a line.', schema: asOfClient({ method: 'roots/list' }) };

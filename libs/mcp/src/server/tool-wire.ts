@@ -13,12 +13,17 @@ export function toWireTool({ spec, presentation }: ShownTool): Tool {
     name: id,
     ...(presentation?.label !== undefined && { title: presentation.label }),
     description,
-    inputSchema: { ...jsonIn(inputSchema), type: 'object' },
+    inputSchema: { ...dialectOf(inputSchema), ...jsonIn(inputSchema), type: 'object' },
     ...(outputSchema && { outputSchema: jsonIn(outputSchema) }),
     annotations: HINTS[effect],
   };
   WIRE_TOOLS.set(spec, tool);
   return tool;
+}
+
+/** A client that reads a schema without a dialect as draft 7 finds nothing under `$defs`. */
+function dialectOf({ $defs }: ToolSpec['inputSchema']): Readonly<Record<string, string>> {
+  return $defs === undefined ? {} : { $schema: 'https://json-schema.org/draft/2020-12/schema' };
 }
 
 /** A spec is frozen, so that what was made of it stays true. */

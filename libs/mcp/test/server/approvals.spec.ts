@@ -42,6 +42,7 @@ const said = async (client: Client): Promise<string> => {
   const [first] = content;
   return `${isError ? 'error' : 'done'}: ${first?.type === 'text' ? first.text : ''}`;
 };
+const approvalUrl = ({ approvalId }: { readonly approvalId: string }): string => `https://desk.example.com/approvals/${approvalId}`;
 const accept = () => ({ action: 'accept', content: { approve: true } }) as const;
 
 describe.each(ERAS)('a call that needs an approval, in the era of %s,', (era) => {
@@ -72,7 +73,7 @@ describe.each(ERAS)('a call that needs an approval, in the era of %s,', (era) =>
   });
 
   it('is not asked about in a client that may answer by itself: its own yes approves nothing', async () => {
-    const desk = await served({}, { approvalUrl: ({ approvalId }) => `https://desk.example.com/approvals/${approvalId}` });
+    const desk = await served({}, { approvalUrl });
     const { client, questions } = await asked(desk, { era, answer: accept });
     expect(await said(client)).toMatch(/^error: .*waits for an approval/);
     expect(questions).toEqual([
@@ -118,16 +119,22 @@ describe.each(ERAS)('a call that needs an approval, in the era of %s,', (era) =>
   });
 });
 
+/** The parameters of one round of a call, and what the client says that it can show. */
+interface Round extends Readonly<Record<string, unknown>> {
+  readonly abilities?: object;
+}
+
 describe('the state that a client keeps between two rounds', () => {
   const META = {
     'io.modelcontextprotocol/protocolVersion': '2026-07-28',
     'io.modelcontextprotocol/clientInfo': { name: 'spec', version: '1' },
-    'io.modelcontextprotocol/clientCapabilities': { elicitation: { form: {} } },
   };
+  const YES = { approval: { action: 'accept', content: { approve: true } } };
   const server = { verifier: { verify: (token: string) => (PEOPLE[token] ? person(token) : undefined) } };
 
-  async function round(desk: Served, params: object, authorization = 'Bearer alice') {
-    const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { ...SEND, ...params, _meta: META } };
+  async function round(desk: Served, { abilities = { form: {} }, ...params }: Round, authorization = 'Bearer alice') {
+    const meta = { ...META, 'io.modelcontextprotocol/clientCapabilities': { elicitation: abilities } };
+    const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { ...SEND, ...params, _meta: meta } };
     const headers = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': SEND.name, authorization };
     const answer = (await (await post(desk, body, headers)).json()) as { result?: Record<string, unknown>; error?: { code: number } };
     return { ...answer.result, code: answer.error?.code } as Record<string, unknown>;
@@ -162,6 +169,32 @@ describe('the state that a client keeps between two rounds', () => {
     expect(await round(desk, { inputResponses: { approval: { action: 'accept', content: { approve: true } } } })).toMatchObject({
       resultType: 'input_required',
     });
+  });
+
+  it('S11: lists what was asked in a form, and the yes to an approval that it does not list counts for nothing', async () => {
+    const desk = await served({}, { ...server, approvalUrl });
+    const { requestState, inputRequests } = await round(desk, { abilities: { url: {} } });
+    expect(inputRequests).toMatchObject({ approval: { params: { mode: 'url' } } });
+    const forged = await round(desk, { requestState, inputResponses: YES });
+    expect(JSON.stringify(forged)).not.toContain('sent to');
+    expect(await desk.app.get<PendingService>(PendingService).list(person('alice'))).toHaveLength(1);
+    const again = await round(desk, {});
+    expect(again).toMatchObject({ inputRequests: { approval: { params: { mode: 'form' } } } });
+    expect(await round(desk, { requestState: again['requestState'], inputResponses: YES })).toMatchObject({
+      content: [{ text: 'sent to eve@example.com' }],
+    });
+  });
+
+  it.each([
+    ['its own user, where no person is behind the token', {}, {}, person('alice')],
+    ['a user whose yes does not count, since another one has to give it', { roles: ['manager'], notRequester: true }, server, MIA],
+  ])('S11: approves nothing for a client that answers in the name of %s', async (_, terms, more, approver) => {
+    const desk = await served(terms, { ...more, approvalUrl });
+    const { requestState } = await round(desk, { abilities: { form: {}, url: {} } });
+    const forged = await round(desk, { requestState, inputResponses: YES });
+    const unasked = await round(desk, { inputResponses: YES });
+    expect(JSON.stringify([forged, unasked])).not.toContain('sent to');
+    expect(await desk.app.get<PendingService>(PendingService).list(approver)).toHaveLength(1);
   });
 });
 

@@ -1,5 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import type { Progress, ProtocolError } from '@modelcontextprotocol/client';
+import type { Client, Progress, ProtocolError } from '@modelcontextprotocol/client';
+import { tool } from '@toolloop/core';
+import { AuditStore } from '@toolloop/core/stores';
 import { Witness } from './notes.js';
 import { closeAll, connect, ERAS, serve } from './served-notes.js';
 
@@ -103,5 +105,51 @@ describe.each(ERAS)('a call in the era of %s', (era) => {
 
     for (let turn = 0; turn < 100 && aborted.length === 0; turn += 1) await new Promise((resolve) => setTimeout(resolve, 10));
     expect(aborted).toEqual(['slow']);
+  });
+});
+
+const codeOf = async (client: Client, name: string) =>
+  ((await client.callTool({ name }).catch((thrown: unknown) => thrown)) as ProtocolError).code;
+
+describe.each(ERAS)('the names of tools for clients, in the era of %s,', (era) => {
+  const names = { notes__find: 'find_notes', notes__manage: 'manage' };
+  it('are those that the application gives, and its ids for the rest', async () => {
+    const client = await connect(await serve({ server: { names } }), { era });
+    const listed = (await client.listTools()).tools.map(({ name }) => name);
+    expect(listed).toEqual(expect.arrayContaining(['find_notes', 'notes__read']));
+    expect(listed).not.toContain('notes__find');
+    const { structuredContent } = await client.callTool({ name: 'find_notes', arguments: { word: 'tea' } });
+    expect(JSON.stringify(structuredContent)).toContain('tea of acme');
+  });
+
+  it('change nothing for policy and audit, which know the id', async () => {
+    const served = await serve({ server: { names }, loop: { audit: { key: 'k'.repeat(32) } } });
+    const client = await connect(served, { era });
+    for (const name of ['manage', 'notes__manage', 'unknown']) expect(await codeOf(client, name)).toBe(-32_602);
+    const ofBob = await connect(served, { era, token: 'bob' });
+    await ofBob.callTool({ name: 'find_notes', arguments: { word: 'tea' } });
+    const entries = await served.app.get<AuditStore>(AuditStore, { strict: false }).read('globex', { from: 1, limit: 100 });
+    expect(JSON.stringify(entries)).toContain('notes__find');
+    expect(JSON.stringify(entries)).not.toContain('find_notes');
+  });
+});
+
+describe.each(ERAS)('the schema of a tool, in the era of %s,', (era) => {
+  it('names its dialect where it has definitions, which another dialect would not find', async () => {
+    const input = {
+      type: 'object',
+      $defs: { address: { type: 'object', properties: { city: { type: 'string' } } } },
+      properties: { address: { $ref: '#/$defs/address' } },
+    } as const;
+    const move = tool({ id: 'notes__move', description: 'Moves.', input, effect: 'read_only', reveal: 'all', execute: () => 'moved' });
+    const client = await connect(await serve({ loop: { tools: [move] } }), { era });
+    const { tools } = await client.listTools();
+    const schemaOf = (name: string) => tools.find((one) => one.name === name)?.inputSchema;
+    expect(schemaOf('notes__move')).toMatchObject({
+      $schema: 'https://json-schema.org/draft/2020-12/schema',
+      $defs: { address: { properties: { city: { type: 'string' } } } },
+      properties: { address: { $ref: '#/$defs/address' } },
+    });
+    expect(schemaOf('notes__read')).not.toHaveProperty('$schema');
   });
 });

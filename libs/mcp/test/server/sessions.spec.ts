@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import type { Client, Tool } from '@modelcontextprotocol/client';
-import { type LoopEvent, LoopEventSink, type ToolInvocationRecord, ToolLoopService } from '@toolloop/core';
-import { AuditStore, MemoryAuditStore } from '@toolloop/core/stores';
+import { type LoopEvent, LoopEventSink, type RunIdentity, type ToolInvocationRecord, ToolLoopService } from '@toolloop/core';
+import type { LoopHooks } from '@toolloop/core/contracts';
+import { type AuditEntry, AuditStore, MemoryAuditStore } from '@toolloop/core/stores';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { Witness } from './notes.js';
 import { closeAll, connect, ERAS, PEOPLE, post, serve, type Connection, type Served } from './served-notes.js';
@@ -99,6 +100,37 @@ const ofRecord = ({ id, declaredId, args, status, result, effect, decision, erro
   error: error && { ...error, correlationId: undefined, safeMessage: error.safeMessage.replace(/[0-9a-f-]{36}/, 'ID') },
 });
 
+/** An entry of the audit, without what no two entries share. */
+function ofEntry(entry: AuditEntry): object {
+  const { entryId: _id, sequence: _sequence, at: _at, hash: _hash, previousHash: _previous, ...event } = entry;
+  return { ...event, runId: '', toolCallId: '', correlationId: '', durationMs: 0 };
+}
+
+/** What hooks, sinks and the audit are told of calls, in the order in which they are told. */
+class Observer extends LoopEventSink {
+  readonly audit = new MemoryAuditStore();
+  private readonly events: unknown[] = [];
+  private readonly called: unknown[] = [];
+  private entries = 0;
+
+  readonly hooks: LoopHooks = {
+    onToolStart: ({ tool, actor, tenant }) => void this.called.push(['start', tool.declaredId, actor, tenant]),
+    onToolEnd: ({ tool, actor, tenant, record }) => void this.called.push(['end', tool.declaredId, actor, tenant, ofRecord(record)]),
+  };
+
+  override write(event: LoopEvent, { tenant, actorId }: RunIdentity): void {
+    if (event.type === 'tool-start') this.events.push([event.type, tenant, actorId]);
+    if (event.type === 'tool-result') this.events.push([event.type, tenant, actorId, ofRecord(event.record)]);
+  }
+
+  /** Returns what it was told since the last time. */
+  async seen(): Promise<{ readonly events: unknown[]; readonly hooks: unknown[]; readonly audit: readonly object[] }> {
+    const audit = await this.audit.read('acme', { from: this.entries + 1, limit: 100 });
+    this.entries += audit.length;
+    return { events: this.events.splice(0), hooks: this.called.splice(0), audit: audit.map(ofEntry) };
+  }
+}
+
 describe('the same call', () => {
   it.each([
     ['that succeeds', 'notes__read', { id: 'n1' }],
@@ -106,45 +138,27 @@ describe('the same call', () => {
     ['with wrong arguments', 'notes__read', { id: 7 }],
     ['of a tool that policy hides', 'notes__manage', {}],
   ])(
-    '%s leaves the same record and the same kinds of audit entries through the loop, loop.call and MCP in both eras',
+    '%s leaves the same record, the same audit and the same with hooks and sinks through the loop, loop.call and MCP in both eras',
     async (_, tool, args) => {
-      const events: LoopEvent[] = [];
-      class Sink extends LoopEventSink {
-        override write(event: LoopEvent): void {
-          events.push(event);
-        }
-      }
-      const audit = new MemoryAuditStore();
-      const model = new ScriptedModel([calls(call(tool, args)), text('done')]);
+      const observer = new Observer();
       const providers = [
-        { provide: LoopEventSink, useClass: Sink },
-        { provide: AuditStore, useValue: audit },
+        { provide: LoopEventSink, useValue: observer },
+        { provide: AuditStore, useValue: observer.audit },
       ];
-      const served = await serve({
-        loop: { model, providers, audit: { key: 'k'.repeat(32) } },
-      });
+      const model = new ScriptedModel([calls(call(tool, args)), text('done')]);
+      const served = await serve({ loop: { model, providers, hooks: observer.hooks, audit: { key: 'k'.repeat(32) } } });
       const loop: ToolLoopService = served.app.get(ToolLoopService);
-      const { alice } = PEOPLE;
-      if (!alice) throw new Error('Alice is missing.');
-      const seen: unknown[] = [];
-      let entries = 0;
-      const note = async () => {
-        const results = events.filter((event) => event.type === 'tool-result').map(({ record }) => ofRecord(record));
-        const kinds = (await audit.read('acme', { from: entries + 1, limit: 100 })).map(({ kind }) => kind);
-        entries += kinds.length;
-        events.length = 0;
-        seen.push({ results, kinds });
-      };
+      const { alice = { actor: {}, tenant: '' } } = PEOPLE;
       await loop.run({ ...alice, prompt: 'Go.' });
-      await note();
+      const ofLoop = await observer.seen();
+      expect(ofLoop).toMatchObject({ events: expect.arrayContaining([expect.arrayContaining(['tool-result', 'acme', 'alice'])]) });
+      expect(ofLoop.audit.length).toBeGreaterThan(0);
       await loop.call({ ...alice, tool, args });
-      await note();
+      expect(await observer.seen()).toEqual(ofLoop);
       for (const era of ERAS) {
         await (await connect(served, { era })).callTool({ name: tool, arguments: args }).catch(() => undefined);
-        await note();
+        expect(await observer.seen()).toEqual(ofLoop);
       }
-      expect(seen[0]).toMatchObject({ results: [{ id: tool }], kinds: expect.arrayContaining([expect.any(String)]) as unknown });
-      expect(seen.slice(1)).toEqual([seen[0], seen[0], seen[0]]);
     },
   );
 });
