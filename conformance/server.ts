@@ -2,7 +2,7 @@
 import 'reflect-metadata';
 import { Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { ToolLoopModule } from '@toolloop/core';
+import { tool, ToolLoopModule } from '@toolloop/core';
 import { McpServerModule } from '@toolloop/mcp';
 import { ScriptedModel } from '@toolloop/testing';
 import { TestOffers } from './offers.js';
@@ -19,11 +19,30 @@ const names = Object.fromEntries(
   }),
 );
 
+const WITH_DEFINITIONS = 'json_schema_2020_12_tool';
+
+/** A tool whose schema names its dialect, and has definitions. */
+const withDefinitions = tool({
+  id: WITH_DEFINITIONS,
+  description: 'Takes a name and an address.',
+  input: {
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    type: 'object',
+    $defs: { address: { type: 'object', properties: { street: { type: 'string' }, city: { type: 'string' } } } },
+    properties: { name: { type: 'string' }, address: { $ref: '#/$defs/address' } },
+    additionalProperties: false,
+  },
+  effect: 'read_only',
+  reveal: 'all',
+  execute: (input) => JSON.stringify(input),
+});
+
 @Module({
   imports: [
     ToolLoopModule.forRoot({
       model: new ScriptedModel([]),
-      policy: { version: '1', flow: 'off', allow: ['content__*', 'asking__*', 'rounds__*', 'offers__*'] },
+      policy: { version: '1', flow: 'off', allow: ['content__*', 'asking__*', 'rounds__*', 'offers__*', WITH_DEFINITIONS] },
+      tools: [withDefinitions],
       sessions: { perActor: 200 }, // its clients leave without a word
       limits: { callsPerTool: 10_000, identicalCalls: 10_000 },
     }),
