@@ -84,7 +84,7 @@ const DAYS_OF_USAGE = 400;
 /** The days that their ids are known: a batch is sent again, or a run taken over, long before. */
 const DAYS_OF_IDS = 2;
 
-/** Counters of windows that are over, and accounts that have expired, may go at any time; a day later no one looks at them any more. */
+/** Counters of windows that are over, and accounts and turns that have expired, may go at any time; a day later no one looks at them any more. */
 function rulesOf({ calls, conversations, directives, pending, runs, suspendedRuns, usage = DAYS_OF_USAGE }: Retention): readonly Rule[] {
   const ago = `now() - $1::float8 * interval '1 day'`;
   const created = `created_at < ${ago}`;
@@ -108,6 +108,7 @@ function rulesOf({ calls, conversations, directives, pending, runs, suspendedRun
     },
     { table: 'toolloop.usage', key: 'tenant, day, key_hash', over: `day < ${ago}`, days: usage },
     { table: 'toolloop.usage_ids', key: 'tenant, id_hash', over: `added_at < ${ago}`, days: DAYS_OF_IDS },
+    { table: 'toolloop.conversation_turns', key: 'tenant, key_hash', over: `expires_at < ${ago}`, days: 1 },
     { table: 'toolloop.session_accounts', key: 'tenant, key_hash', over: `expires_at < ${ago}`, days: 1 },
     {
       table: 'toolloop.quotas',

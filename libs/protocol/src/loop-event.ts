@@ -45,6 +45,7 @@ export type WarningCode =
   | 'empty_answer'
   | 'history_failed'
   | 'sink_failed'
+  | 'conversation_busy'
   | 'redaction_failed'
   | 'option_ignored';
 
@@ -169,6 +170,8 @@ export type LoopEventBody =
       readonly finishReason: FinishReason;
       /** As in `LoopResult`. */
       readonly waitingFor?: WaitingFor;
+      /** As in `LoopResult`. */
+      readonly addedTo?: string;
       readonly text: string;
       readonly output?: JsonValue;
       readonly steps: number;

@@ -59,6 +59,8 @@ export interface LoopResult<Output = unknown> {
   readonly finishReason: FinishReason;
   /** The kind of answer that a run waits for which ended `waiting`: that of its first call that waits. */
   readonly waitingFor?: WaitingFor;
+  /** The id of the run of the same conversation that took the message instead, where the request said so: it answers. */
+  readonly addedTo?: string;
   readonly steps: number;
   readonly toolCalls: readonly ToolInvocationRecord[];
   /** Every tool that was injected, in order. */

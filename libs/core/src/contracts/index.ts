@@ -1,14 +1,5 @@
-export type {
-  FinishedStep,
-  LoopHooks,
-  LoopIteration,
-  StepChange,
-  SubRun,
-  SubRunProfile,
-  ToolEnd,
-  ToolStart,
-  UpcomingStep,
-} from './loop-request.js';
+export type { FinishedStep, StepChange, SubRun, SubRunProfile, UpcomingStep } from './loop-request.js';
+export type { LoopHooks, LoopIteration, ToolEnd, ToolStart } from './hooks.js';
 export { DEFAULT_SESSIONS } from './session.js';
 export type {
   CallRequest,

@@ -9,7 +9,6 @@ import {
   type MessageLabels,
   type ModelOptions,
   TOOL_EFFECTS,
-  type ToolCall,
   type ToolChoice,
   type ToolEffect,
   type ToolInvocationRecord,
@@ -37,6 +36,7 @@ import {
   WHOLE_ABOVE_ZERO,
 } from '../findings/options.js';
 import type { HistoryPolicy } from './history.js';
+import { HOOKS, type LoopHooks } from './hooks.js';
 import type { EntitySurface, ToolInjectionStrategy } from './injection.js';
 import { type Limits, LIMITS } from './limits.js';
 import type { Policy } from './policy.js';
@@ -44,49 +44,6 @@ import { EXECUTION_OPTIONS, type ExecutionOptions, type RegisteredActor, type Ru
 
 /** Names tools of the catalog: a declared id, a glob over declared ids, a short name that only one tool has, a provider or entity class, a Nest module that contributes them itself, or a predicate. */
 export type ToolSelector = string | Type | ((tool: ToolSpec) => boolean);
-
-/** A call that begins, in the ui projection: hidden arguments are `[redacted]`. */
-export interface ToolStart<Actor = RegisteredActor> extends Omit<RunContext<Actor>, 'state'> {
-  /** From 1. */
-  readonly step: number;
-  readonly tool: ToolSpec;
-  /** The arguments are those with which the tool is called: after the pipes, and as an approver may have changed them. */
-  readonly call: ToolCall;
-  readonly effect: ToolEffect;
-}
-
-/** A call that has ended, in the ui projection. */
-export interface ToolEnd<Actor = RegisteredActor> extends ToolStart<Actor> {
-  readonly record: ToolInvocationRecord;
-}
-
-/**
- * Callbacks for the application's own logging and metrics. They only observe: the run does not wait for them, and what they throw is logged once a run. Those of the
- * application, the loop and the request are all called, in this order.
- *
- * @example
- * hooks: { onToolEnd: ({ runId, tenant, tool, record }) => logger.log({ runId, tenant, tool: tool.declaredId, ms: record.durationMs }) }
- */
-export interface LoopHooks {
-  /**
-   * Called once for each call that begins, when the tool is about to be called. A call that is refused or waits for a person has not begun; one that is answered with
-   * what it did before does not begin again.
-   */
-  onToolStart?(event: ToolStart): void | Promise<void>;
-  /** Called once for each call that began. A call that is a run and waits ends when that run does, possibly in another process. */
-  onToolEnd?(event: ToolEnd): void | Promise<void>;
-  onIteration?(iteration: LoopIteration, run: RunContext): void | Promise<void>;
-}
-
-/** A step that has ended. */
-export interface LoopIteration {
-  readonly runId: string;
-  readonly step: number;
-  readonly toolCalls: readonly ToolInvocationRecord[];
-  /** Ids of the toolset the model saw. */
-  readonly tools: readonly string[];
-  readonly usage: Usage;
-}
 
 /** One use of the loop. Give `prompt` or `messages`, and always `actor` and `tenant`. */
 export interface LoopRequest<Output = unknown, Actor = RegisteredActor> {
@@ -149,6 +106,11 @@ export interface LoopRequest<Output = unknown, Actor = RegisteredActor> {
   readonly requestId?: string;
   /** Loads the history from the `ConversationStore` and adds the run to it, per tenant and actor. @default the run stands alone */
   readonly conversationId?: string;
+  /**
+   * The treatment of a message that comes while another run of its conversation is under way, since a conversation has one run at a time. `queue`: the run begins after that one, within its own
+   * time. `addInput`: the message goes in to that one, under its options, where this process has it and it still takes messages; the run itself ends with `addedTo`. @default 'queue'
+   */
+  readonly whenBusy?: 'queue' | 'addInput';
   readonly signal?: AbortSignal;
   /**
    * Writes the run to storage as it proceeds, so that it outlives its process; needs `@toolloop/durable`. The request must then be JSON, except for actor and
@@ -314,7 +276,6 @@ const FORCED: OptionRule<{ readonly tool: string }> = {
   accept: (value) => isRecord(value) && typeof value['tool'] === 'string',
 };
 const OFF: OptionRule<false> = { wanted: 'false', accept: (value) => value === false };
-export const HOOKS = defineOptions<LoopHooks>({ onToolStart: FUNCTION, onToolEnd: FUNCTION, onIteration: FUNCTION });
 const PROMPT_LABELS = defineOptions<NonNullable<LoopRequest['labels']>>({ reads: oneOf('public', 'private') });
 const MODEL_OPTIONS = defineOptions<ModelOptions>({
   temperature: NUMBER,
@@ -358,6 +319,7 @@ export const PROFILE = defineOptions<LoopProfile>(
     labels: optionsOf(PROMPT_LABELS),
     hooks: optionsOf(HOOKS),
     approvals: oneOf('suspend', 'wait', 'deny'),
+    whenBusy: oneOf('queue', 'addInput'),
     onToolError: oneOf('continue', 'halt', 'retry'),
     onForbidden: oneOf('continue', 'halt'),
     keepToolChoice: BOOLEAN,

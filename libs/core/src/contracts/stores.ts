@@ -4,12 +4,12 @@ import type {
   JsonValue,
   LoopEvent,
   LoopEventSink,
-  Message,
   MessageLabels,
   RecordedAttachment,
   ToolFailure,
   WaitingFor,
 } from '@toolloop/protocol';
+import type { ConversationStore } from './conversation.js';
 import type { PendingStore } from './pending.js';
 import type { AuditStore } from './audit.js';
 import type { DirectiveStore } from './directive.js';
@@ -38,60 +38,6 @@ export abstract class ToolLoopStores {
   readonly usage?: UsageStore;
   /** Absent where there is no database that tools could use as well. */
   abstract readonly transactions?: CallTransactions;
-}
-
-/** The key of a conversation. An id alone opens nothing: tenant and actor are part of the key. */
-export interface ConversationKey {
-  readonly tenant: string;
-  readonly actorId: string;
-  readonly conversationId: string;
-}
-
-export type ConversationOwner = Pick<ConversationKey, 'tenant' | 'actorId'>;
-
-/** A conversation in a list. */
-export interface ConversationSummary {
-  readonly conversationId: string;
-  readonly messages: number;
-  /** The time of the last append: ISO 8601, UTC. */
-  readonly updatedAt: string;
-}
-
-/** A selection of conversations. */
-export interface ConversationListing {
-  /** @default 100 */
-  readonly limit?: number;
-  /** The id of the last one of the page before. */
-  readonly after?: string;
-}
-
-/** A selection of messages. */
-export interface MessagePage {
-  /** Position of the first one, from 0, among those that are kept. */
-  readonly from: number;
-  readonly limit: number;
-}
-
-/**
- * The port that stores conversations between runs.
- *
- * @example
- * { provide: ConversationStore, useClass: RedisConversationStore }
- */
-export abstract class ConversationStore {
-  /** Returns the messages of a conversation; none if it does not exist. */
-  abstract load(key: ConversationKey): Promise<readonly Message[]>;
-  /**
-   * Appends what a run added, as one unit, so that no call is kept without its result. What the same run had appended before is replaced, in its place: a durable run
-   * whose process died at its end ends once more.
-   */
-  abstract append(key: ConversationKey, messages: readonly Message[], runId?: string): Promise<void>;
-  /** Those of one actor in one tenant, the last used first. */
-  abstract list(owner: ConversationOwner, listing?: ConversationListing): Promise<readonly ConversationSummary[]>;
-  /** In order; empty past the end, and for a conversation that does not exist. */
-  abstract read(key: ConversationKey, page: MessagePage): Promise<readonly Message[]>;
-  /** Resolves to true where there was one. A run of it that is still running begins it anew. */
-  abstract delete(key: ConversationKey): Promise<boolean>;
 }
 
 /** Identifies a call across attempts, resumes and processes. */

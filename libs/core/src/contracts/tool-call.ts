@@ -52,6 +52,12 @@ export interface ToolCallContext<Actor = RegisteredActor> extends RunContext<Act
    */
   ask(question: Question): Promise<JsonValue>;
   /**
+   * Withdraws what another run of the same conversation asked and what still waits for its answer, in the name of the actor, whose act it is.
+   *
+   * @throws {ToolError} Where nothing of the kind waits there, and once the run has read what others wrote: they may have had it withdrawn.
+   */
+  withdraw(id: string, reason?: string): Promise<void>;
+  /**
    * Turns an opaque connection id into a credential, for the duration of this call. Rejects if policy does not let the tool use it, if the call is over,
    * or if no `ConnectionBroker` is bound.
    */

@@ -19,11 +19,6 @@ import { TenantDirectory } from '../contracts/tool-call.js';
 import {
   CallJournal,
   CallTransactions,
-  type ConversationKey,
-  type ConversationListing,
-  type ConversationOwner,
-  ConversationStore,
-  type ConversationSummary,
   type JournalCall,
   type JournalClaim,
   type JournalEntry,
@@ -31,10 +26,17 @@ import {
   type JournalKey,
   type JournalOutcome,
   type JournalStart,
-  type MessagePage,
   type RunLog,
   type ToolLoopStores,
 } from '../contracts/stores.js';
+import {
+  type ConversationKey,
+  type ConversationListing,
+  type ConversationOwner,
+  ConversationStore,
+  type ConversationSummary,
+  type MessagePage,
+} from '../contracts/conversation.js';
 import { withdrawal } from '../pending/pending.service.js';
 import { BoundedDirectives, BoundedRuns } from './bounded-work.js';
 import { askStore, asPart, outsideOfRuns, tellStore } from './store-calls.js';
@@ -189,6 +191,12 @@ class BoundedConversations extends ConversationStore {
 
   override read(key: ConversationKey, page: MessagePage): Promise<readonly Message[]> {
     return askStore(() => this.store.read(key, page));
+  }
+
+  /** The same owner gets its lease again. One that comes after its run has ended is given back. */
+  override claim(key: ConversationKey, request: LeaseRequest): Promise<boolean> {
+    const late = (isOurs: boolean): unknown => isOurs && this.store.claim(key, { ...request, forMs: 0 });
+    return askStore(() => this.store.claim(key, request), { late });
   }
 
   /** Deletes a conversation. One that an attempt without an answer deleted was there as well. */

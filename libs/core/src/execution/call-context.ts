@@ -1,8 +1,11 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Injectable, Logger, Optional } from '@nestjs/common';
+import { ToolError } from '@toolloop/protocol';
 import type { JournalKey } from '../contracts/stores.js';
 import { ConnectionBroker, type Credential, Secret, type ToolCallContext, withoutAttachments } from '../contracts/tool-call.js';
 import type { ResultProjector, Tool } from '../contracts/tool.js';
+import { PendingError } from '../pending/pending-reply.js';
+import { PendingService } from '../pending/pending.service.js';
 import { type CallUnderWay, DataPolicyEngine, decide, subjectOf } from '../policy/policy-engine.js';
 import { compileReveal } from '../schema/reveal.js';
 import { BoundedStores } from './bounded-stores.js';
@@ -43,6 +46,7 @@ export class CallContextFactory {
     private readonly stores: BoundedStores,
     private readonly storage: ToolCallStorage,
     private readonly inForce: DataPolicyEngine,
+    private readonly pending: PendingService,
     @Optional() private readonly broker?: ConnectionBroker,
   ) {}
 
@@ -66,6 +70,7 @@ export class CallContextFactory {
       logger: this.broker ? discreetLogger(this.logger, call) : this.logger,
       progress: (value) => void report.show(value, this.anything),
       ask,
+      withdraw: (id, reason) => this.withdraw(id, call, { report, reason }),
       ...(transaction && { transaction }),
       connection: (id) => this.connect(id, call, { report, context }),
     };
@@ -111,6 +116,20 @@ export class CallContextFactory {
     return credentials.handOut(credential, () => report.assertRunning());
   }
 
+  /** Withdraws in the name of the actor, as long as only they and the application can have said so. */
+  private async withdraw(
+    id: string,
+    { scope: { conversation, flow, run } }: ReadCall,
+    { report, reason }: Pick<OpenContext, 'report'> & { readonly reason: string | undefined },
+  ): Promise<void> {
+    report.assertRunning();
+    if (conversation === undefined) throw new ToolError('There is no conversation, so nothing of it waits.');
+    if (flow.integrity !== 'trusted') throw new ToolError(MAY_BE_TOLD);
+    await this.pending.withdrawIn(conversation, { id, reason }, run).catch((error: unknown) => {
+      throw error instanceof PendingError ? new ToolError(error.message) : error;
+    });
+  }
+
   private brokerFor(id: string): ConnectionBroker {
     if (this.broker) return this.broker;
     throw new Error(
@@ -120,6 +139,9 @@ export class CallContextFactory {
 }
 
 const refuseQuestion = (): Promise<never> => Promise.reject(new Error('Only the method of a tool can ask a question.'));
+
+const MAY_BE_TOLD =
+  'This conversation has read what others wrote, who may want this withdrawn. Only the user withdraws it, in the client: tell them so.';
 
 const STOPPED = 'An operator has stopped the tool.';
 

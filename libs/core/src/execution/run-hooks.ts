@@ -1,6 +1,6 @@
 import { Logger } from '@nestjs/common';
 import type { ToolInvocationRecord } from '@toolloop/protocol';
-import type { LoopHooks, LoopIteration, ToolStart } from '../contracts/loop-request.js';
+import type { LoopHooks, LoopIteration, ToolStart } from '../contracts/hooks.js';
 import type { RunContext } from '../contracts/tool-call.js';
 import { compactJson } from '../schema/canonical-json.js';
 import type { AuthorisedCall, Call, CallHooks } from './call.js';

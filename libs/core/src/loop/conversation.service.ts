@@ -1,6 +1,12 @@
 import { Injectable } from '@nestjs/common';
 import type { Message } from '@toolloop/protocol';
-import type { ConversationKey, ConversationListing, ConversationStore, ConversationSummary, MessagePage } from '../contracts/stores.js';
+import type {
+  ConversationKey,
+  ConversationListing,
+  ConversationStore,
+  ConversationSummary,
+  MessagePage,
+} from '../contracts/conversation.js';
 import type { RegisteredActor } from '../contracts/tool-call.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
 import { ActorIdentity } from '../policy/actor-identity.js';

@@ -4,16 +4,8 @@ import { AUDIT, type AuditOptions } from '../audit/audit-options.js';
 import type { EntitySurface, ToolInjectionStrategy } from '../contracts/injection.js';
 import { type Limits, type Quota, QUOTAS } from '../contracts/limits.js';
 import type { HistoryPolicy } from '../contracts/history.js';
-import {
-  HOOKS,
-  type LoopHooks,
-  type LoopProfile,
-  OF_ALL_RUNS,
-  type PrepareStep,
-  type StopCondition,
-  STRATEGIES,
-  SURFACE,
-} from '../contracts/loop-request.js';
+import { type LoopProfile, OF_ALL_RUNS, type PrepareStep, type StopCondition, STRATEGIES, SURFACE } from '../contracts/loop-request.js';
+import { HOOKS, type LoopHooks } from '../contracts/hooks.js';
 import type { OperatorRule } from '../contracts/operator.js';
 import { type Policy, policyList } from '../contracts/policy.js';
 import { type SourceOptions, SOURCES } from '../contracts/source.js';

@@ -12,21 +12,23 @@ import {
 import { Observable } from 'rxjs';
 import { Toolset } from '../catalog/toolset.js';
 import type { RunHandle } from '../contracts/loop-request.js';
-import type { ConversationKey, ConversationStore, RunJournal } from '../contracts/stores.js';
+import type { RunJournal } from '../contracts/stores.js';
+import type { ConversationKey, ConversationStore } from '../contracts/conversation.js';
 import type { TenantDirectory } from '../contracts/tool-call.js';
 import { Interruption, type LinkedSignal, linkSignal, untilAborted } from '../execution/call-failure.js';
 import { toolNotes } from '../injection/tool-notes.js';
 import { strictlyListed, UNKNOWN_TENANT } from '../execution/resolve-tool.js';
 import { asRun } from '../execution/store-calls.js';
+import type { ConversationTurn, ConversationTurns } from './conversation-turns.js';
 import { EventOutlet, type EventReader, PullQueue, RunInputs } from './event-outlet.js';
 import { LiveRun } from './live-run.js';
 import { FinishedRun } from './loop-state.js';
 import { finishFor, firstState, isUnavailable, labelledMessages, type LoopState, type PendingStep, waitingForIn } from './loop-state.js';
 import { processStateOf, type ResumedRun, resumedState, type SavedPlace, savedRun } from './saved-run.js';
-import { identityOf, type RunPlan, type SubRunsWithin } from './run-plan.js';
+import { identityOf, type RunPlan, startEvent, type SubRunsWithin } from './run-plan.js';
 import type { HeldSuspension, SuspendedRuns } from './suspended-runs.js';
 import type { ToolLoop } from './tool-loop.js';
-import { abandonStep } from './tool-step.js';
+import { abandonStep, waitingMessages } from './tool-step.js';
 
 /** The services that one run uses. A sub-run is told and kept by the run around it. */
 export interface RunParts {
@@ -35,10 +37,11 @@ export interface RunParts {
     'drive' | 'callOnce' | 'followSources' | 'isBehind' | 'sourceChanges$' | 'stateAfter' | 'endStep' | 'leave'
   >;
   readonly conversations: ConversationStore;
+  readonly turns: Pick<ConversationTurns, 'add' | 'isTaken' | 'take'>;
   readonly tenants: TenantDirectory | undefined;
   readonly sinks: readonly LoopEventSink[];
   readonly subRuns: SubRunsWithin;
-  readonly suspended: Pick<SuspendedRuns, 'suspend' | 'claim' | 'end' | 'remember' | 'withdrawPending'>;
+  readonly suspended: Pick<SuspendedRuns, 'suspend' | 'claim' | 'end' | 'asked' | 'remember' | 'withdrawPending'>;
   readonly open: { add(run: Pick<RunHandle, 'cancel'>, end: Promise<unknown>): void };
 }
 
@@ -60,6 +63,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
   private running: Promise<LoopResult<Output>> | undefined;
   /** Set where the run was suspended, and this process has taken it out of the log. */
   private held: HeldSuspension | undefined;
+  private turn: ConversationTurn | undefined;
   private hasEnded = false;
   private hasReader = false;
   /** True while a person may still be asked to approve one of its calls. */
@@ -166,6 +170,8 @@ export class LoopRun<Output> implements RunHandle<Output> {
 
   private async drive(first: LoopState, instruct: Instructing): Promise<LoopState> {
     const instructions = await instruct();
+    const addedTo = await this.takeTurn();
+    if (addedTo !== undefined) return { ...first, finish: { reason: 'stop', addedTo } };
     const { past, history } = await this.before(first.toolset);
     const begun = { ...first, messages: history };
     const live = this.liveRun(instructions, history);
@@ -174,6 +180,19 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const last = (await this.refused(begun)) ?? (await this.services.loop.drive(begun, live));
     if (isUnavailable(last)) this.journal?.handOver();
     return this.isElsewhere || live.isElsewhere ? last : this.concluded({ ...last, read: live.flow.readIn(last.messages) }, { past, live });
+  }
+
+  /** Waits for the run's turn in its conversation. Returns the id of the run that has taken its message instead. */
+  private async takeTurn(): Promise<string | undefined> {
+    const { conversation, messages, options } = this.plan;
+    if (!conversation) return undefined;
+    const { turns } = this.services;
+    const isAdded = options.whenBusy === 'addInput' && !this.resumed && !this.journal; // a durable run that began anew would say it twice
+    const addedTo = isAdded ? turns.add(conversation, messages) : undefined;
+    if (addedTo !== undefined) return addedTo;
+    if (turns.isTaken(conversation)) await this.emit(BUSY);
+    this.turn = await turns.take(conversation, this, this.interruption.signal);
+    return undefined;
   }
 
   /** Returns the end of a run whose tenant does not exist, or cannot be looked up. A sub-run has the tenant of the run around it. */
@@ -250,6 +269,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const saved = savedRun(state, pending, live, { ...about, sequence: sequence + 1 });
     try {
       const processState = processStateOf(state, pending, live);
+      if (!isUnavailable(state)) await this.keepWaiting(state, pending, { past, live });
       if (this.journal) this.services.suspended.remember(run.runId, processState);
       else await this.services.suspended.suspend({ ...identityOf(this.plan), ...waitingForIn(state) }, saved, processState, this.held);
       return isUnavailable(state) ? abandonStep(state, pending, this.inputs.take()) : state;
@@ -259,6 +279,19 @@ export class LoopRun<Output> implements RunHandle<Output> {
         closed,
         error instanceof Interruption ? error : new Error('The waiting run could not be stored.', { cause: error }),
       );
+    }
+  }
+
+  /** Lets the conversation continue with what waits in it. The end of the run takes the place of it, so what cannot be told meanwhile is not lost. */
+  private async keepWaiting(state: LoopState, pending: PendingStep, { past, live }: SuspendedAt): Promise<void> {
+    const { conversation, execution } = this.plan;
+    if (!conversation || live.rehearsal) return;
+    try {
+      const messages = [...state.messages, ...waitingMessages(pending, await this.services.suspended.asked(execution.run))];
+      const added = labelledMessages(messages.slice(past), live.flow.readIn(messages));
+      await this.services.conversations.append(conversation, added, this.runId);
+    } catch (error) {
+      this.logger.warn(`The conversation of run ${this.runId} does not tell what waits in it.`, error);
     }
   }
 
@@ -275,6 +308,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
 
   private async end(state: LoopState, outer: LinkedSignal): Promise<LoopResult<Output>> {
     this.inputs.close();
+    await this.turn?.end(this.isElsewhere);
     const result = new FinishedRun<Output>(this.runId, state, this.outputOf(state));
     if (this.held) await this.services.suspended.end(this.held, result.finishReason);
     outer.release();
@@ -337,6 +371,12 @@ export class LoopRun<Output> implements RunHandle<Output> {
   }
 }
 
+const BUSY: LoopEventBody = {
+  type: 'warning',
+  code: 'conversation_busy',
+  message: 'Another run of this conversation is under way. This one begins after it.',
+};
+
 type EventForPeople = LoopEventBody & {
   readonly type: 'approval-request' | 'approval-decision' | 'pending-request' | 'pending-answer';
 };
@@ -350,17 +390,4 @@ const FOR_PEOPLE: ReadonlySet<string> = new Set<EventForPeople['type']>([
 
 function isForPeople(event: LoopEventBody): event is EventForPeople {
   return FOR_PEOPLE.has(event.type);
-}
-
-export function startEvent({ model, isOneCall, conversation, execution, within, options }: RunPlan, toolset: Toolset): LoopEventBody {
-  const tools = toolset.specs.map(({ id }) => id);
-  return {
-    type: 'run-start',
-    requestId: execution.requestId,
-    ...(conversation && { conversationId: conversation.conversationId }),
-    ...(!isOneCall && { model: model.modelId }),
-    tools,
-    ...(options.rehearse && { isRehearsal: true }),
-    ...(within && { within: { runId: within.live.plan.execution.run.runId, toolCallId: within.toolCallId, tool: within.tool } }),
-  };
 }

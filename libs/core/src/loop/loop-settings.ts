@@ -3,7 +3,8 @@ import { ConfigurationError, type Finding, InvalidRequestError, isRecord, type L
 import { AnnouncedTools, ToolCatalog } from '../catalog/tool-catalog.js';
 import type { ToolInjection } from '../contracts/injection.js';
 import { DEFAULT_LIMITS, type Limits, LIMITS, type Quota, QUOTAS } from '../contracts/limits.js';
-import { type LoopHooks, type LoopProfile, type LoopRequest, PROFILE, type StopCondition } from '../contracts/loop-request.js';
+import { type LoopProfile, type LoopRequest, PROFILE, type StopCondition } from '../contracts/loop-request.js';
+import type { LoopHooks } from '../contracts/hooks.js';
 import { type Policy, PolicyEngine, policyList } from '../contracts/policy.js';
 import type { ExecutionOptions, RunContext } from '../contracts/tool-call.js';
 import type { Tool } from '../contracts/tool.js';

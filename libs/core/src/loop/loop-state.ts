@@ -39,6 +39,8 @@ export interface Finish {
   /** The kind of answer that the run waits for. */
   readonly waitingFor?: WaitingFor;
   readonly error?: RunFailure;
+  /** The run that took the message instead. */
+  readonly addedTo?: string;
   /** The limit or condition that ended the run, if the reason alone does not tell. */
   readonly detail?: string;
   /** The kind of the model's failure, if that ended the run. */
@@ -267,6 +269,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
   readonly #messages: readonly Message[];
   readonly #json: JsonValue | undefined;
   readonly #read: MessageLabels;
+  readonly #addedTo: string | undefined;
 
   constructor(
     readonly runId: string,
@@ -275,7 +278,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
   ) {
     this.text = readableText(state);
     if (state.citations.length > 0) this.citations = state.citations;
-    const { reason, waitingFor, error, detail, modelError }: Finish = state.finish ?? { reason: 'error' };
+    const { reason, waitingFor, addedTo, error, detail, modelError }: Finish = state.finish ?? { reason: 'error' };
     this.finishReason = reason;
     if (waitingFor) this.waitingFor = waitingFor;
     this.steps = state.step;
@@ -286,9 +289,14 @@ export class FinishedRun<Output> implements LoopResult<Output> {
     if (detail !== undefined) this.finishDetail = detail;
     if (modelError) this.modelError = modelError;
     if (state.rehearsal) this.rehearsal = state.rehearsal;
+    this.#addedTo = addedTo;
     this.#messages = state.messages;
     this.#json = state.output?.json;
     this.#read = state.read ?? { returns: 'untrusted', reads: 'private' };
+  }
+
+  get addedTo(): string | undefined {
+    return this.#addedTo;
   }
 
   /** The answer as JSON, where one was asked for and given. */
@@ -298,11 +306,12 @@ export class FinishedRun<Output> implements LoopResult<Output> {
 
   /** The event that tells the end of the run. */
   get end(): LoopEventBody {
-    const { finishReason, waitingFor, text, steps, usage, error, finishDetail, modelError, rehearsal } = this;
+    const { finishReason, waitingFor, addedTo, text, steps, usage, error, finishDetail, modelError, rehearsal } = this;
     return {
       type: 'run-end',
       finishReason,
       ...(waitingFor && { waitingFor }),
+      ...(addedTo !== undefined && { addedTo }),
       text,
       ...(this.#json !== undefined && { output: this.#json }),
       steps,
@@ -324,7 +333,21 @@ export class FinishedRun<Output> implements LoopResult<Output> {
   }
 
   toJSON(): JsonValue {
-    const { runId, text, citations, finishReason, waitingFor, steps, toolCalls, usage, error, finishDetail, modelError, rehearsal } = this;
+    const {
+      runId,
+      text,
+      citations,
+      finishReason,
+      waitingFor,
+      addedTo,
+      steps,
+      toolCalls,
+      usage,
+      error,
+      finishDetail,
+      modelError,
+      rehearsal,
+    } = this;
     return toJson({
       runId,
       output: this.#json,
@@ -332,6 +355,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
       citations,
       finishReason,
       waitingFor,
+      addedTo,
       steps,
       toolCalls,
       injectedTools: this.injectedTools.map(({ id }) => id),

@@ -26,6 +26,7 @@ import { UNKNOWN_TENANT } from '../execution/resolve-tool.js';
 import { cut } from '../execution/result-pages.js';
 import { hasChangedThings } from '../execution/sub-run-call.js';
 import { toJsonObject } from '../schema/canonical-json.js';
+import { ConversationTurns } from './conversation-turns.js';
 import { FinishedRun } from './loop-state.js';
 import { LoopRun, type RunParts } from './loop-run.js';
 import { fromRunEntries } from './run-log.js';
@@ -58,14 +59,14 @@ class WaitingSubRun extends SubRunProcessState {
 class SubRunOpener implements SubRunsWithin {
   private readonly logger = new Logger(SubRunOpener.name);
   /** The services of every run, the outermost as well. */
-  readonly services: Pick<RunParts, 'loop' | 'conversations' | 'tenants'>;
+  readonly services: Pick<RunParts, 'loop' | 'conversations' | 'turns' | 'tenants'>;
 
   constructor(
     private readonly preparation: SubRunPreparation,
     loop: ToolLoop,
     { conversations, tenants }: BoundedStores,
   ) {
-    this.services = { loop, conversations, tenants };
+    this.services = { loop, conversations, turns: new ConversationTurns(conversations), tenants };
   }
 
   /** The sub-runs of a run that has these tools; undefined where runs are nested as deep as they may be. */
@@ -88,10 +89,10 @@ class SubRunOpener implements SubRunsWithin {
       remember: () => undefined,
       claim: () => Promise.reject(new TypeError('A sub-run is claimed with its root run.')),
       end: () => Promise.resolve(),
+      asked: () => Promise.resolve([]),
       withdrawPending: () => Promise.resolve(),
     };
-    const open = { add: () => undefined }; // it ends with the run around it
-    const run = new LoopRun(plan, { ...this.services, sinks: [], suspended, subRuns: this, open }, resumed);
+    const run = new LoopRun(plan, { ...this.services, sinks: [], suspended, subRuns: this, open: { add: () => undefined } }, resumed);
     const root = rootOf(live);
     run.read({ next: (event) => root.emit({ type: 'sub-run', path, event }), end: () => undefined, refuse: () => undefined });
     const result = await resultOf(run);

@@ -4,7 +4,7 @@ import type { Toolset } from '../catalog/toolset.js';
 import type { HistoryPolicy } from '../contracts/history.js';
 import type { LoopRequest, PrepareStep, StopCondition, UpcomingStep } from '../contracts/loop-request.js';
 import type { InformationFlow, Policy } from '../contracts/policy.js';
-import type { ConversationKey } from '../contracts/stores.js';
+import type { ConversationKey } from '../contracts/conversation.js';
 import type { Tool } from '../contracts/tool.js';
 import type { ExecutionScope, SubRuns } from '../execution/call.js';
 import type { ResultPages } from '../execution/result-pages.js';
@@ -138,7 +138,16 @@ export interface RunPlan<Output = unknown> {
 export type EveryRunOption = {
   readonly [
     Name in
-      'labels' | 'onToolError' | 'onForbidden' | 'approvals' | 'rehearse' | 'toolChoice' | 'keepToolChoice' | 'modelOptions' | 'signal'
+      | 'labels'
+      | 'onToolError'
+      | 'onForbidden'
+      | 'approvals'
+      | 'rehearse'
+      | 'whenBusy'
+      | 'toolChoice'
+      | 'keepToolChoice'
+      | 'modelOptions'
+      | 'signal'
   ]: LoopRequest[Name] | undefined;
 };
 
@@ -147,4 +156,18 @@ export function identityOf({ execution, loop }: Pick<RunPlan, 'execution' | 'loo
   const { run, actorId } = execution;
   const { runId, tenant } = run;
   return Object.freeze({ runId, tenant, ...(actorId !== undefined && { actorId }), ...(loop !== undefined && { loop }) });
+}
+
+/** The event with which a run begins, once it has these tools. */
+export function startEvent({ model, isOneCall, conversation, execution, within, options }: RunPlan, toolset: Toolset): LoopEventBody {
+  const tools = toolset.specs.map(({ id }) => id);
+  return {
+    type: 'run-start',
+    requestId: execution.requestId,
+    ...(conversation && { conversationId: conversation.conversationId }),
+    ...(!isOneCall && { model: model.modelId }),
+    tools,
+    ...(options.rehearse && { isRehearsal: true }),
+    ...(within && { within: { runId: within.live.plan.execution.run.runId, toolCallId: within.toolCallId, tool: within.tool } }),
+  };
 }

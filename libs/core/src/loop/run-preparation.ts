@@ -7,7 +7,7 @@ import type { RunBeginning, ToolInjectionStrategy } from '../contracts/injection
 import type { Limits } from '../contracts/limits.js';
 import { type LoopProfile, type LoopRequest, REQUEST } from '../contracts/loop-request.js';
 import type { AccountKey, CallRequest, SessionRequest } from '../contracts/session.js';
-import type { ConversationKey } from '../contracts/stores.js';
+import type { ConversationKey } from '../contracts/conversation.js';
 import type { RunContext } from '../contracts/tool-call.js';
 import type { Tool } from '../contracts/tool.js';
 import { canCallOf, strictlyListed } from '../execution/resolve-tool.js';

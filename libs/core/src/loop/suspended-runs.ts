@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Inject, Injectable, Logger } from '@nestjs/common';
 import { type FinishReason, InvalidRequestError } from '@toolloop/protocol';
 import type { RunHandle } from '../contracts/loop-request.js';
+import type { Pending } from '../contracts/pending.js';
 import { type NewRun, type RunHold, type RunLog, RunLostError, type RunRecord, type RunWrite } from '../contracts/stores.js';
 import type { RunContext } from '../contracts/tool-call.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
@@ -105,6 +106,11 @@ export class SuspendedRuns {
     this.timer ??= setInterval(() => void this.beat(), HEARTBEAT_MS).unref();
     if (acquired.cancelled !== undefined) run.cancel(acquired.cancelled);
     return held;
+  }
+
+  /** Lists what a run has asked and has no answer. */
+  asked({ tenant, runId }: Pick<RunRecord, 'runId' | 'tenant'>): Promise<readonly Pending[]> {
+    return this.stores.pending.list({ tenant, runId, pending: true });
   }
 
   /** Writes how a run ended that was resumed. Where that is impossible it can be resumed once more, and none of its calls is made a second time. */

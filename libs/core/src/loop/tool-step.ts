@@ -1,6 +1,7 @@
 import type { FinishReason, Message, MessageLabels, ToolCall, ToolErrorCode, ToolInvocationRecord, ToolMessage } from '@toolloop/protocol';
 import { from, lastValueFrom, mergeMap, toArray } from 'rxjs';
 import type { Toolset } from '../catalog/toolset.js';
+import type { Pending } from '../contracts/pending.js';
 import type { Tool } from '../contracts/tool.js';
 import { DirectiveUpdates } from './run-directives.js';
 import { type PlacedCall, resolveSurfaceCall, type ToolOutcome } from '../execution/call.js';
@@ -325,6 +326,18 @@ function labelsOf({ origin, spec }: Tool, code: ToolErrorCode | undefined, own: 
   const { labels, outputSchema } = spec;
   const isOfApplication = origin.trusted && (code !== undefined || !namesOutsiders(outputSchema));
   return { returns: isOfApplication ? labels.returns : 'untrusted', reads: labels.reads };
+}
+
+/** The messages of a step that waits, as its conversation has them until the run ends: the result of a call that waits is that it does. */
+export function waitingMessages({ answer, outcomes }: PendingStep, asked: readonly Pending[]): readonly Message[] {
+  if (outcomes.length === 0) return [];
+  const results = outcomes.map((outcome) => {
+    if (!outcome.isPending) return outcome;
+    const open = asked.find(({ binding }) => binding.toolCallId === outcome.record.toolCallId);
+    const content = JSON.stringify({ status: 'waiting', ...(open && { id: open.id, expiresAt: open.expiresAt }) });
+    return { ...outcome, content, labels: { returns: 'trusted', reads: 'public' } as const };
+  });
+  return [assistantMessage(answer), ...results.map((result) => toMessage(result, answer.toolCalls))];
 }
 
 /** A run that waited and ended otherwise: what its last step did stays in the transcript, before what the user added meanwhile; what waited was not done. */

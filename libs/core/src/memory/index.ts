@@ -47,12 +47,9 @@ export type {
 } from '../contracts/usage.js';
 export { AccountStore } from '../contracts/session.js';
 export type { AccountAddition, AccountKey, SessionAccount } from '../contracts/session.js';
-export { CallJournal, CallTransactions, ConversationStore, RunLog, RunLostError, ToolLoopStores } from '../contracts/stores.js';
+export { CallJournal, CallTransactions, RunLog, RunLostError, ToolLoopStores } from '../contracts/stores.js';
+export { ConversationStore } from '../contracts/conversation.js';
 export type {
-  ConversationKey,
-  ConversationListing,
-  ConversationOwner,
-  ConversationSummary,
   EventPage,
   JournalCall,
   JournalClaim,
@@ -62,7 +59,6 @@ export type {
   JournalOutcome,
   JournalStart,
   LeasedRun,
-  MessagePage,
   NewRun,
   RunHold,
   RunQuery,
@@ -70,6 +66,13 @@ export type {
   RunStatus,
   RunWrite,
 } from '../contracts/stores.js';
+export type {
+  ConversationKey,
+  ConversationListing,
+  ConversationOwner,
+  ConversationSummary,
+  MessagePage,
+} from '../contracts/conversation.js';
 export { MemoryCallJournal } from './memory-call-journal.js';
 export { MemoryDirectiveStore } from './memory-directive-store.js';
 export { MemoryPolicyStore } from './memory-policy-store.js';

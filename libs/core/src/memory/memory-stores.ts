@@ -11,7 +11,7 @@ import {
   ConversationStore,
   type ConversationSummary,
   type MessagePage,
-} from '../contracts/stores.js';
+} from '../contracts/conversation.js';
 
 const MOST_PENDING = 10_000;
 
@@ -114,6 +114,8 @@ const MOST_MESSAGES = 200;
 export class MemoryConversationStore extends ConversationStore {
   /** The conversations by tenant, then by actor, in the order of their last use. */
   private readonly tenants = new Map<string, Map<string, OwnConversations>>();
+  /** The leases of the runs that are under way. */
+  private readonly turns = new Map<string, Lease>();
 
   override load(key: ConversationKey): Promise<readonly Message[]> {
     return Promise.resolve(this.messagesOf(key));
@@ -131,6 +133,15 @@ export class MemoryConversationStore extends ConversationStore {
     if (own.size > MOST_OF_AN_ACTOR) forgetOldest(own);
     else if (sizeOf(actors) > MOST_OF_A_TENANT) forgetOldest(largestOf(actors));
     return Promise.resolve();
+  }
+
+  override claim({ tenant, actorId, conversationId }: ConversationKey, request: LeaseRequest): Promise<boolean> {
+    const key = JSON.stringify([tenant, actorId, conversationId]);
+    const held = this.turns.get(key);
+    if (held && held.owner !== request.owner && leftMs(held) > 0) return Promise.resolve(false);
+    if (request.forMs > 0) this.turns.set(key, nextLease(held ?? {}, request));
+    else this.turns.delete(key);
+    return Promise.resolve(true);
   }
 
   override list(

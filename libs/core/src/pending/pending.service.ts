@@ -165,6 +165,25 @@ export class PendingService<Actor = RegisteredActor> {
     return this.reply(readReply(reply), person, { ...(runId !== undefined && { runId }) });
   }
 
+  /**
+   * Withdraws what a run of this conversation asked, as the actor of that run.
+   *
+   * @param conversation the hash that the record bears
+   * @throws PendingError As {@link decide}; `not_found` also for what was asked elsewhere
+   * @example
+   * await pending.withdrawIn(scope.conversation, { id }, { actor: user, tenant: user.tenantId });
+   */
+  async withdrawIn(
+    conversation: string,
+    { id, reason }: { readonly id: string; readonly reason?: string | undefined },
+    actor: Respondent<Actor>,
+  ): Promise<PendingView> {
+    const record = await this.store.find(id);
+    if (record?.conversation !== conversation || record.binding.tenant !== actor.tenant)
+      throw new PendingError('not_found', 'Nothing of this id waits in this conversation.');
+    return this.reply({ id, kind: record.kind, said: readDecision('withdraw', reason, ['withdraw']) }, actor, {});
+  }
+
   private async reply(
     reply: ReadReply,
     person: Respondent<Actor>,

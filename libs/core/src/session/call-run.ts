@@ -7,7 +7,7 @@ import { strictlyListed } from '../execution/resolve-tool.js';
 import { asRun } from '../execution/store-calls.js';
 import { EventOutlet, RunInputs } from '../loop/event-outlet.js';
 import { LiveRun } from '../loop/live-run.js';
-import { type RunParts, startEvent } from '../loop/loop-run.js';
+import type { RunParts } from '../loop/loop-run.js';
 import {
   assistantMessage,
   callState,
@@ -19,7 +19,7 @@ import {
   type UnmadeCall,
   waitingForIn,
 } from '../loop/loop-state.js';
-import { identityOf, type RunPlan } from '../loop/run-plan.js';
+import { identityOf, type RunPlan, startEvent } from '../loop/run-plan.js';
 import { processStateOf, savedRun } from '../loop/saved-run.js';
 import { abandonStep, type ToolStepResult } from '../loop/tool-step.js';
 import type { RunApprovals } from '../policy/rules.js';

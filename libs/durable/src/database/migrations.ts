@@ -91,6 +91,14 @@ const CONVERSATIONS = [
   `create unique index conversation_parts_of_run on toolloop.conversation_parts (tenant, key_hash, run_id)`,
   `create index conversation_parts_of_actor on toolloop.conversation_parts (tenant, actor_hash, position)`,
   `create index conversation_parts_created on toolloop.conversation_parts (created_at)`,
+  `create table toolloop.conversation_turns (
+    tenant text not null,
+    key_hash text not null,
+    owner text not null,
+    expires_at timestamptz(3) not null,
+    primary key (tenant, key_hash)
+  )`,
+  `create index conversation_turns_expiry on toolloop.conversation_turns (expires_at)`,
 ];
 
 /**

@@ -11,10 +11,12 @@ import {
   type ConversationOwner,
   ConversationStore,
   type ConversationSummary,
+  type LeaseRequest,
   type MessagePage,
   type SessionAccount,
 } from '@toolloop/core/stores';
 import type { Database } from '../database/database.js';
+import { inMs } from '../database/lease-sql.js';
 import { fromTextJson, isStorable, keyHash, storableKey, storedJson } from './storable.js';
 
 /** The number of the last messages with which a run continues, together with the rest of the part that the oldest of them is in. All are kept. */
@@ -84,6 +86,16 @@ export class SqlConversationStore extends ConversationStore {
     );
     const first = rows[0]?.before ?? 0;
     return rows.flatMap(({ messages }) => messages).slice(from - first, from - first + limit);
+  }
+
+  override async claim(key: ConversationKey, { owner, forMs }: LeaseRequest): Promise<boolean> {
+    const claimed = await this.database.query(
+      `insert into toolloop.conversation_turns as turns (tenant, key_hash, owner, expires_at) values ($1, $2, $3, ${inMs('$4')})
+       on conflict (tenant, key_hash) do update set owner = excluded.owner, expires_at = excluded.expires_at
+       where turns.owner = excluded.owner or turns.expires_at <= clock_timestamp() returning 1 as ours`,
+      [...keysOf(key), owner, forMs],
+    );
+    return claimed.length > 0;
   }
 
   override async delete(key: ConversationKey): Promise<boolean> {

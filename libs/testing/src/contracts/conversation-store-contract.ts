@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { setTimeout as wait } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { Message } from '@toolloop/core';
 import type { ConversationKey, ConversationStore } from '@toolloop/core/stores';
@@ -42,6 +43,8 @@ const CONTRACT: Contract<ConversationStore> = {
     { name: 'lists one actor’s conversations page by page, the last used first', check: listsInPages },
     { name: 'reads messages page by page', check: readsInPages },
     { name: 'deletes one conversation and no other', check: deletesOne },
+    { name: 'gives the turn in a conversation to one of many runs that ask at once', check: givesOneTurn },
+    { name: 'gives the turn on once it was given back or has expired', check: givesTurnsOn },
     { name: 'drops the oldest messages first, and no call without its result', check: forgetsWholeTurns },
   ],
   restart: {
@@ -141,4 +144,29 @@ async function deletesOne({ store, other, tenant, otherTenant }: ConversationTri
   assert.equal(await store.delete(keyOf(tenant)), false);
   assert.deepEqual(await store.load(keyOf(tenant)), []);
   for (const key of others) assert.deepEqual(await store.load(key), turn('x'));
+}
+
+/** A lease that is longer than any check. */
+const LONG_MS = 600_000;
+
+async function givesOneTurn(trial: ConversationTrial): Promise<void> {
+  const { store, other, tenant, otherTenant } = trial;
+  const asked = await atOnce(trial, 20, (one, index) => one.claim(keyOf(tenant), { owner: `${index}`, forMs: LONG_MS }));
+  const owner = `${asked.indexOf(true)}`;
+  assert.equal(asked.filter(Boolean).length, 1);
+  assert.equal(await other.claim(keyOf(tenant), { owner, forMs: LONG_MS }), true, 'its owner has it again');
+  const others = [keyOf(otherTenant), keyOf(tenant, { actorId: 'bob' }), keyOf(tenant, { conversationId: 'C' })];
+  for (const key of others) assert.equal(await store.claim(key, { owner: 'another', forMs: LONG_MS }), true);
+}
+
+async function givesTurnsOn({ store, other, tenant }: ConversationTrial): Promise<void> {
+  const claim = (owner: string, forMs: number, one = store): Promise<boolean> => one.claim(keyOf(tenant), { owner, forMs });
+  await claim('first', LONG_MS);
+  assert.equal(await claim('second', 0, other), false, 'no other gives it back');
+  assert.equal(await claim('second', LONG_MS, other), false);
+  assert.equal(await claim('first', 0), true);
+  assert.equal(await claim('second', 1, other), true);
+  await wait(20);
+  assert.equal(await claim('third', LONG_MS), true);
+  assert.equal(await claim('second', LONG_MS, other), false, 'it has lost it');
 }

@@ -12,7 +12,7 @@ import {
 } from '@toolloop/core';
 import { RunService } from '@toolloop/core/runs';
 import { call, calls, ScriptedModel, type ScriptedTurn, text } from '@toolloop/testing';
-import { AskPerson } from '@toolloop/toolbox';
+import { AskPerson, WithdrawCall } from '@toolloop/toolbox';
 
 const as = (id: string, tenant = 'acme', ...roles: string[]) => ({ actor: { id, roles }, tenant });
 const alice = as('alice');
@@ -99,5 +99,52 @@ describe('person__ask', () => {
     const { toolCalls } = await ask();
     expect(toolCalls).toMatchObject([{ status: 'failed', error: { safeMessage: expect.stringMatching(told) } }]);
     expect(await asked()).toEqual([]);
+  });
+});
+
+/** A model that withdraws what waits, by the id that it reads. */
+const withdrawing: ScriptedTurn = ({ messages }) => {
+  const told = messages.map(({ content }) => (typeof content === 'string' ? content : '')).join('');
+  const [, id = ''] = /"status":"waiting","id":"(\w+)"/.exec(told) ?? [];
+  return calls(call('approvals__withdraw', { id, reason: 'They changed their mind.' }));
+};
+
+describe('approvals__withdraw', () => {
+  const policy: Policy = { ...open, requireApproval: [{ tools: ['order__cancel'] }] };
+  const cancel = tool({ id: 'order__cancel', description: 'Cancels.', effect: 'state_change', reveal: 'all', execute: () => 'cancelled' });
+  const conversation = { prompt: 'Go on.', conversationId: 'c', ...alice };
+
+  async function waiting(script: readonly ScriptedTurn[]) {
+    const model = new ScriptedModel([calls(call('order__cancel')), ...script]);
+    const module = await Test.createTestingModule({
+      imports: [ToolLoopModule.forRoot({ model, policy, tools: [rawTool(WithdrawCall), cancel, mail] })],
+    }).compile();
+    module.useLogger(false);
+    await module.init();
+    const loop: ToolLoopService = module.get(ToolLoopService);
+    const inbox: PendingService = module.get(PendingService);
+    await loop.run(conversation);
+    return { loop, left: async () => (await inbox.inbox(alice)).length };
+  }
+
+  it('withdraws what waits in the conversation, by the id that the model reads there', async () => {
+    const { loop, left } = await waiting([withdrawing, text('It is withdrawn.')]);
+    expect(await loop.run(conversation)).toMatchObject({ text: 'It is withdrawn.', toolCalls: [{ status: 'succeeded' }] });
+    expect(await left()).toBe(0);
+  });
+
+  it('withdraws nothing that is not there, or has another form', async () => {
+    const ids = [`apr_${'0'.repeat(32)}`, 'everything'];
+    const { loop, left } = await waiting([calls(...ids.map((id) => call('approvals__withdraw', { id }))), text('Sorry.')]);
+    const { toolCalls } = await loop.run(conversation);
+    expect(toolCalls.map(({ error }) => error?.code)).toEqual(['execution_failed', 'invalid_args']);
+    expect(await left()).toBe(1);
+  });
+
+  it('withdraws nothing once a stranger may have said so', async () => {
+    const { loop, left } = await waiting([calls(call('mail__read')), withdrawing, text('Sorry.')]);
+    const { toolCalls } = await loop.run(conversation);
+    expect(toolCalls.at(-1)).toMatchObject({ status: 'failed', error: { safeMessage: expect.stringContaining('what others wrote') } });
+    expect(await left()).toBe(1);
   });
 });
