@@ -1,6 +1,6 @@
 import { Controller, Delete, Get, HttpCode, NotFoundException, Param, Query, UseGuards } from '@nestjs/common';
 import { ConversationService } from '@toolloop/core';
-import type { ConversationPart } from '@toolloop/core/loop';
+import type { ConversationPart } from '@toolloop/core/runs';
 import type { ConversationSummary } from '@toolloop/core/stores';
 import { Matches, ValidateIf } from 'class-validator';
 import { NAMED_ONLY } from '../http/request-parameters.js';

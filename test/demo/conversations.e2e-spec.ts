@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
-import type { ConversationPart } from '@toolloop/core/loop';
+import type { ConversationPart } from '@toolloop/core/runs';
 import type { ConversationSummary } from '@toolloop/core/stores';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { ask, closeDesks, headersOf, serve, type ServedDesk } from './served-desk.js';

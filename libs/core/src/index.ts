@@ -39,7 +39,7 @@ export { ToolEntityResolver, ToolProvider } from './decorators/tool-provider.dec
 export type { ToolProviderOptions } from './decorators/tool-provider.decorator.js';
 export { TOOL_CONTEXT_TYPE, ToolExecutionContext } from './discovery/nest-layers.js';
 export type { ToolFeatureOptions } from './discovery/tool-feature.js';
-export { ConversationService } from './loop/conversation.service.js';
+export { ConversationService } from './runs/conversation.service.js';
 export type { ToolLoopOptions } from './loop/loop-options.js';
 export { calledTool, maxSteps } from './loop/loop-settings.js';
 export { InjectToolLoop, ToolLoopService, toolLoopToken } from './session/tool-loop.service.js';

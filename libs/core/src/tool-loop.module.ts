@@ -28,7 +28,7 @@ import { ExecutionRules, ToolRunner } from './execution/tool-runner.js';
 import { DirectiveEffects } from './directives/directive-effects.js';
 import { MemoryCallJournal } from './memory/memory-call-journal.js';
 import { ToolProviderExtractor } from './injection/entity-tools.js';
-import { ConversationService } from './loop/conversation.service.js';
+import { ConversationService } from './runs/conversation.service.js';
 import { DirectiveRunner } from './directives/directive-runner.js';
 import { DirectiveService } from './directives/directive.service.js';
 import { MemoryPolicyStore } from './memory/memory-policy-store.js';

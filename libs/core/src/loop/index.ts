@@ -1,4 +1,3 @@
 export type { PendingFilter, Respondent } from '../pending/pending.service.js';
-export type { ConversationEntry, ConversationPart, ConversationReader } from './conversation.service.js';
 export { flushBeforeClose } from './run-opener.js';
 export type { ListingRequest } from './run-preparation.js';

@@ -1,3 +1,4 @@
+export type { ConversationEntry, ConversationPart, ConversationReader } from './conversation.service.js';
 export type { RunStatus } from '../contracts/stores.js';
 export { PolicyError, PolicyService } from './policy.service.js';
 export type { PolicyDifference, PolicyReplay, ReplayedDecision, ReplayedRun, UnreplayedCall } from './policy-replay.js';

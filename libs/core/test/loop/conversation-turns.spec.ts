@@ -51,7 +51,7 @@ function followed(run: RunHandle, type: LoopEvent['type']) {
 const types = (events: readonly LoopEvent[]) => events.map((event) => (event.type === 'warning' ? event.code : event.type));
 
 describe('the turns of a conversation', () => {
-  it('queue a second message, which then reads what the first one led to', async () => {
+  it('are taken in order: a second message is queued, and then reads what the first one led to', async () => {
     const { entered, leave, context } = gate();
     const { say, seen, model } = await desk([read, text('One.'), text('Two.'), text('Three.')]);
     const first = say('First.', { context }).result;
