@@ -172,7 +172,7 @@ describe('a message with `whenBusy: addInput`', () => {
   it.each<[string, Partial<LoopRequest>]>([
     ['another actor', { actor: { id: 'bob' } }],
     ['another tenant', { tenant: 'globex' }],
-  ])('of %s never does, whatever id they know', async (_, other) => {
+  ])('is queued where it is of %s, whatever id they know', async (_, other) => {
     const { entered, leave, context } = gate();
     const { say, seen } = await desk([read, text('Mine.'), text('Theirs.')]);
     const first = say('First.', { context }).result;
