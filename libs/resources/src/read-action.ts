@@ -14,10 +14,11 @@ import {
   type ResourceGateway,
   type ResourceOrder,
   type ResourceSession,
+  type ResourceValue,
 } from './resource-gateway.js';
 import { checkedInput, performed } from './resource-input.js';
 import { ACTION_PARAMETERS, type ActionParameter, type ReadOptions } from './tool-resource.decorator.js';
-import { columnsFor, resultClass, resultOf, toViews } from './views.js';
+import { columnsFor, isKey, resultClass, resultOf, toViews } from './views.js';
 
 const PAGE = { default: 20, most: 50 };
 const MOST_SORTS = 3;
@@ -36,8 +37,10 @@ interface ReadRequest {
   readonly aggregate: ResourceAggregate | undefined;
   readonly select: readonly string[] | undefined;
   readonly load: readonly string[];
+  /** The last row of the page before, where its cursor names no more than its key. */
+  readonly last?: Condition;
   /** Set where a cursor can be made of the last row. */
-  readonly signature: string | undefined;
+  readonly cursor?: { readonly signature: string; readonly fields: readonly string[] };
 }
 
 /** Makes the tool that reads a resource. */
@@ -45,7 +48,7 @@ export function readTool(resource: Resource, options: ReadOptions, gateway: Reso
   const { declaration, shape } = resource;
   const { entity } = shape.model;
   const terms: AccessTerms = { relations: options.relations, load: options.load };
-  const output = resultClass(entity, 'Page', { cursor: String, count: Number, exists: Boolean, value: Object, approximate: Boolean });
+  const output = resultClass(entity, 'Page', PAGE_PARTS, ownParts(shape));
   const schema = readSchema(resource, options);
   return tool<JsonObject>({
     id: `${declaration.namespace}__read`,
@@ -53,7 +56,7 @@ export function readTool(resource: Resource, options: ReadOptions, gateway: Reso
     effect: 'read_only',
     ...(options.labels && { labels: options.labels }),
     output,
-    input: checkedInput(schema, (input) => new ReadInput(shape.model, publicFilter(resource, terms), options).read(input).problems),
+    input: checkedInput(schema, (input) => new ReadInput(shape, publicFilter(resource, terms), options).read(input).problems),
     canCall: (run) => wordOf(() => accessTo(resource, run, terms)),
     execute: (input, context) => performed(() => readRows({ resource, terms, options, gateway, output }, input, context)),
   });
@@ -73,7 +76,7 @@ async function readRows(
   context: ToolCallContext,
 ): Promise<object> {
   const access = await accessTo(resource, context, terms);
-  const { request, problems } = new ReadInput(resource.shape.model, access.filter, options).read(input);
+  const { request, problems } = new ReadInput(resource.shape, access.filter, options).read(input);
   const wrong = [...problems, ...selectionProblems(request, access)];
   if (wrong.length > 0) throw new ToolError('The arguments cannot be used.', { problems: wrong });
   const values = await gateway.read(context, (session) => answer(session, access, request));
@@ -82,25 +85,41 @@ async function readRows(
 
 async function answer(session: ResourceSession, access: ResourceAccess, request: ReadRequest): Promise<object> {
   const { model } = access.shape;
-  const condition = all([access.rows, request.where]);
+  const condition = all([access.rows, request.where, await behindLast(session, access, request)]);
   if (request.resultType === 'count') return { count: await session.count(model, condition) };
   if (request.resultType === 'exists') return { exists: await session.exists(model, condition) };
   if (request.aggregate) return aggregated(session, model, condition, request.aggregate);
-  const { order, limit, offset, select, load, signature } = request;
+  const { order, limit, offset, select, load, cursor } = request;
   const chosen = select && [...select, ...access.loaded];
   const fields = columnsFor(access, { select: chosen && [...chosen, ...order.map(({ field }) => field)], load });
   const found = await session.find(model, { where: condition, order, limit: limit + 1, offset, ...(fields && { fields }) });
   const rows = found.slice(0, limit);
   const last = rows.at(-1);
-  const hasMore = found.length > limit && last !== undefined && signature !== undefined;
-  const cursor = hasMore && {
+  const hasMore = found.length > limit && last !== undefined && cursor !== undefined;
+  const next = hasMore && {
     cursor: encodeCursor(
-      signature,
-      order.map(({ field }) => session.valueOf(model, last, field)),
+      cursor.signature,
+      cursor.fields.map((field) => session.valueOf(model, last, field)),
     ),
   };
-  return { rows: await toViews(session, rows, access, { select: chosen, load }), ...cursor };
+  return { rows: await toViews(session, rows, access, { select: chosen, load }), ...next };
 }
+
+/** The rows behind the last one of the page before, where only its key is known. */
+async function behindLast(session: ResourceSession, { shape, rows }: ResourceAccess, { last, order }: ReadRequest): Promise<Condition> {
+  if (!last) return EVERYTHING;
+  const { model } = shape;
+  const [row] = await session.find(model, { where: all([rows, last]), order: [], limit: 1, offset: 0 });
+  if (!row) throw new ToolError('The page cannot be found.', { problems: [{ pointer: '/cursor', message: GONE }] });
+  const values = order.map(({ field }) => session.valueOf(model, row, field));
+  return after(order, values.map(toComparable), model);
+}
+
+function toComparable(value: unknown): ResourceValue {
+  return isKey(value) || typeof value === 'boolean' || value instanceof Date ? value : null;
+}
+
+const GONE = 'names a row that is gone. Leave it out to begin anew, or use an offset.';
 
 async function aggregated(
   session: ResourceSession,
@@ -109,8 +128,24 @@ async function aggregated(
   aggregate: ResourceAggregate,
 ): Promise<object> {
   const value = await session.aggregate(model, condition, aggregate);
-  if (!Array.isArray(value) || value.length <= aggregate.limit) return { value };
-  return { value: value.slice(0, aggregate.limit), approximate: true };
+  if (!Array.isArray(value)) return { value };
+  const isCut = value.length > aggregate.limit;
+  return { values: value.slice(0, aggregate.limit), ...(isCut && { approximate: true }) };
+}
+
+const PAGE_PARTS = { cursor: String, count: Number, exists: Boolean, value: Object, values: Object, approximate: Boolean } as const;
+
+/** The parts of a page, beside its rows, in which no one outside can have said anything. A list of values has texts, where a field that it can be made of has. */
+function ownParts({ model, fields, ours }: EntityShape): readonly string[] {
+  const listed = [...fields.values()].filter((field) => aggregatesOf(field).length > 0);
+  const measured = listed.filter((field) => aggregatesOf(field).includes('max'));
+  const areOurs = (some: readonly ResourceField[]): boolean => some.every(({ name }) => ours.has(name));
+  return [
+    'count',
+    ...(model.key !== undefined && ours.has(model.key) ? ['cursor'] : []),
+    ...(areOurs(measured) ? ['value'] : []),
+    ...(areOurs(listed) ? ['values'] : []),
+  ];
 }
 
 function selectionProblems({ select = [], load }: ReadRequest, access: ResourceAccess): ArgumentProblem[] {
@@ -137,21 +172,26 @@ export function publicFilter({ shape, shapes }: Resource, { relations }: AccessT
 /** Reads the arguments of a read. */
 class ReadInput {
   private readonly problems = new Problems();
+  private readonly model: EntityModel;
 
   constructor(
-    private readonly model: EntityModel,
+    private readonly shape: EntityShape,
     private readonly filter: FilterShape,
     private readonly options: ReadOptions,
-  ) {}
+  ) {
+    this.model = shape.model;
+  }
 
   read(input: JsonObject): { readonly request: ReadRequest; readonly problems: readonly ArgumentProblem[] } {
     const { page = PAGE } = this.options;
     const order = this.readOrder(input['sort']);
     const signature = this.signatureOf(order);
-    const conditions = [this.readKey(input['get_by']), this.readFilter(input['filter']), this.readCursor(input, order, signature)];
+    const { where: behind, last } = this.readCursor(input, order, signature);
+    const conditions = [this.readKey(input['get_by']), this.readFilter(input['filter']), behind];
     const resultType = RESULT_TYPES.find((one) => one === input['result_type']) ?? 'run_query';
     const request: ReadRequest = {
       where: all(conditions),
+      ...(last && { last }),
       order,
       limit: Math.min(numberIn(input['limit'], page.default), page.most),
       offset: numberIn(input['offset'], 0),
@@ -159,7 +199,7 @@ class ReadInput {
       aggregate: resultType === 'aggregate' ? this.readAggregate(input['aggregate']) : undefined,
       select: namesIn(input['select']),
       load: namesIn(input['load']) ?? [],
-      signature,
+      ...(signature !== undefined && { cursor: { signature, fields: this.cursorFields(order) } }),
     };
     return { request, problems: this.problems.found };
   }
@@ -217,29 +257,44 @@ class ReadInput {
     return value === undefined ? NOTHING : where(name, 'eq', value);
   }
 
-  private readCursor(input: JsonObject, order: readonly ResourceOrder[], signature: string | undefined): Condition {
+  private readCursor(
+    input: JsonObject,
+    order: readonly ResourceOrder[],
+    signature: string | undefined,
+  ): Pick<ReadRequest, 'where' | 'last'> {
     const { cursor } = input;
-    if (typeof cursor !== 'string') return EVERYTHING;
+    if (typeof cursor !== 'string') return { where: EVERYTHING };
     if (numberIn(input['offset'], 0) > 0) this.problems.say('/offset', 'cannot be given with a cursor');
+    const names = this.cursorFields(order);
     const values = signature === undefined ? undefined : decodeCursor(cursor, signature);
-    const fields = order.map(({ field }) => this.model.fields.get(field));
     const read = values?.map((value, index) => {
-      const field = fields[index];
-      if (value === null) return null;
-      return field && toValue(field, value);
+      const field = this.model.fields.get(names[index] ?? '');
+      return value === null ? null : field && toValue(field, value);
     });
-    if (read?.length === order.length && !read.includes(undefined)) return after(order, read, this.model);
-    this.problems.say('/cursor', 'is none that the last page gave for this sort. Leave it out to begin anew.');
-    return NOTHING;
+    if (read?.length !== names.length || read.includes(undefined)) {
+      this.problems.say('/cursor', 'is none that the last page gave for this sort. Leave it out to begin anew.');
+      return { where: NOTHING };
+    }
+    if (names.length === order.length) return { where: after(order, read, this.model) };
+    return { where: EVERYTHING, last: all(names.map((name, index) => equals(name, read[index] ?? null))) };
   }
 
   private signatureOf(order: readonly ResourceOrder[]): string | undefined {
     const { key = '', entity } = this.model;
+    const { actionParameters = ACTION_PARAMETERS } = this.options;
     const fields = order.map(({ field }) => this.model.fields.get(field));
     // A cursor has the values of the last row: they are the model's to see.
     const isExact = fields.every((field) => field && !field.imprecise && this.filter.fields.has(field.name));
-    if (!isExact || !order.some(({ field }) => field === key)) return undefined;
+    if (!actionParameters.includes('cursor') || !isExact || !order.some(({ field }) => field === key)) return undefined;
     return hash('sha256', JSON.stringify([entity.name, order])).slice(0, 12);
+  }
+
+  /** The fields whose values a cursor has: those of the order, or the key alone where one of the others may be a text from outside, which a cursor would carry past the labels of fields. */
+  private cursorFields(order: readonly ResourceOrder[]): readonly string[] {
+    const { key } = this.model;
+    const { ours } = this.shape;
+    const names = order.map(({ field }) => field);
+    return key === undefined || !ours.has(key) || names.every((name) => ours.has(name)) ? names : [key];
   }
 }
 

@@ -95,7 +95,7 @@ function actionFindings(at: string, name: ActionName, options: object, shape: En
 function inputFindings(
   at: string,
   { accept, arguments: given = {}, change }: CreateOptions | UpdateOptions,
-  { model }: EntityShape,
+  { model, owners }: EntityShape,
 ): Finding[] {
   const fields = [...model.fields.keys()].filter((name) => name !== model.tenant && name !== model.version);
   const ones = [...model.relations.values()].filter(({ many }) => !many).map(({ name }) => name);
@@ -103,6 +103,13 @@ function inputFindings(
   const taken = Object.keys(given).filter((name) => known.includes(name));
   return [
     ...namesFindings(at, 'accept', accept, known),
+    ...(accept ?? [])
+      .filter((name) => owners.has(name))
+      .map((name) => ({
+        at,
+        problem: `It accepts "${name}", which says whose words other fields are: anyone could write in the name of another.`,
+        remedy: 'Leave it out of `accept`, and set it from the actor: { change: (values, _given, { actor }) => … }.',
+      })),
     ...taken.map((name) => ({
       at,
       problem: `Its argument "${name}" is a field.`,

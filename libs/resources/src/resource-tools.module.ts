@@ -81,6 +81,7 @@ export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
       this.resources.set(entity, resource);
       this.registry.register(...this.toolsOf(resource));
     }
+    this.shapes.labelFields();
   }
 
   /** @throws {ConfigurationError} With what keeps tenants from being safe in the database as it is now, when its migrations have run. */

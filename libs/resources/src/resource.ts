@@ -1,9 +1,9 @@
 import type { Type } from '@nestjs/common';
-import type { Finding, JsonObject, RunContext } from '@toolloop/core';
-import { exposedPropertiesOf, nearestName } from '@toolloop/core/internal';
+import type { Finding, JsonObject, RunContext, ToolFieldOptions } from '@toolloop/core';
+import { describeFields, exposedPropertiesOf, nearestName } from '@toolloop/core/internal';
 import type { ToolRefusal, ToolWord } from '@toolloop/core/contracts';
 import { all, EVERYTHING, type FilterShape, Problems, readFilter, type RelatedShape } from './filter.js';
-import type { Condition, EntityModel, ResourceGateway } from './resource-gateway.js';
+import type { Condition, EntityModel, ResourceField, ResourceGateway } from './resource-gateway.js';
 import type { ResourcePolicy, ResourceWrite } from './resource-policy.js';
 import type { ResourceDeclaration } from './tool-resource.decorator.js';
 
@@ -20,6 +20,10 @@ export interface EntityShape {
   readonly fields: FilterShape['fields'];
   /** The public relations. */
   readonly relations: EntityModel['relations'];
+  /** The fields that the application writes, so that no one outside can have said anything in them. */
+  readonly ours: ReadonlySet<string>;
+  /** The fields that say whose words other fields are (`ownedBy`). */
+  readonly owners: ReadonlySet<string>;
 }
 
 /** The entities of an application and their policies, each looked up once. */
@@ -40,6 +44,12 @@ export class EntityShapes {
     this.policies.set(entity, policy);
   }
 
+  /** Labels the fields of every entity that was found, for all tools that return it. */
+  labelFields(): void {
+    for (const shape of this.shapes.values())
+      if (shape) describeFields(shape.model.entity, new Map([...shape.ours].map((name) => [name, OURS])));
+  }
+
   policyOf(entity: Type): ResourcePolicy | undefined {
     return this.policies.get(entity);
   }
@@ -54,6 +64,13 @@ export class EntityShapes {
       visible.filter(({ name, property, transforms }) => name === property && transforms.length === 0).map(({ property }) => property),
     );
     const exposed = new Set(visible.map(({ property }) => property));
+    const owners = new Set(visible.flatMap((property) => property.field().ownedBy ?? []));
+    const isOurs = (one: (typeof visible)[number]): boolean => {
+      const { property, transforms } = one;
+      const { origin } = one.field();
+      const column = transforms.length === 0 ? model.fields.get(property) : undefined;
+      return origin === undefined ? column !== undefined && isWrittenByUs(column, model, owners) : origin === 'application';
+    };
     return {
       model,
       exposed,
@@ -61,8 +78,18 @@ export class EntityShapes {
       shown: new Set(properties.map(({ property }) => property)),
       fields: only(model.fields, ({ name, hidden }) => plain.has(name) && !hidden && name !== model.tenant),
       relations: only(model.relations, ({ name, hidden }) => exposed.has(name) && !hidden),
+      ours: new Set(visible.filter(isOurs).map(({ property }) => property)),
+      owners,
     };
   }
+}
+
+const OURS: ToolFieldOptions = { origin: 'application' };
+
+/** Tells whether the application writes a column that says nothing of its origin: generated keys, states, amounts, moments, and whose record it is. Anyone may have written a text. */
+function isWrittenByUs({ name, kind, hasDefault }: ResourceField, { key }: EntityModel, owners: ReadonlySet<string>): boolean {
+  if (kind !== 'text' && kind !== 'json') return true;
+  return owners.has(name) || (name === key && hasDefault);
 }
 
 /** A resource that was found well. */

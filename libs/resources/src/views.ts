@@ -1,5 +1,6 @@
 import type { Type } from '@nestjs/common';
 import { ToolError } from '@toolloop/core';
+import { describeFields } from '@toolloop/core/internal';
 import { Expose, Type as TypeOf } from 'class-transformer';
 import 'reflect-metadata';
 import { all, where } from './filter.js';
@@ -123,8 +124,8 @@ export function plainCopy(value: unknown): unknown {
 /** The properties of a result beside its rows, with their types. */
 type ResultParts = Readonly<Record<string, typeof Number | typeof String | typeof Boolean | typeof Object>>;
 
-/** Makes the class of a result, whose rows are projected by what the entity exposes. */
-export function resultClass(entity: Type, name: string, parts: ResultParts): Type {
+/** Makes the class of a result, whose rows are projected by what the entity exposes. No one outside can have said anything in the parts that are `ours`. */
+export function resultClass(entity: Type, name: string, parts: ResultParts, ours: readonly string[]): Type {
   const type = class {
     declare readonly rows?: readonly object[];
   };
@@ -135,6 +136,7 @@ export function resultClass(entity: Type, name: string, parts: ResultParts): Typ
     Expose()(type.prototype, part);
     Reflect.defineMetadata('design:type', kind, type.prototype, part);
   }
+  describeFields(type, new Map(ours.map((part) => [part, { origin: 'application' }])));
   return type;
 }
 

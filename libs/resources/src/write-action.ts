@@ -65,7 +65,7 @@ class WriteAction {
   ) {
     const { entity } = resource.shape.model;
     this.input = new WriteInput(resource, terms.action, terms.options);
-    this.output = this.input.isBulk ? resultClass(entity, 'Rows', { count: Number }) : entity;
+    this.output = this.input.isBulk ? resultClass(entity, 'Rows', { count: Number }, ['count']) : entity;
   }
 
   /** Asks the policy about a call before a person is asked: about its rows as they are, or about its input alone. */

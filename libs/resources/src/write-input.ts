@@ -220,12 +220,12 @@ function identityOf({ model, fields }: EntityShape, identity: UpdateOptions['ide
 
 /** The parts of an input: those that are named, or all public ones that the database does not set itself. */
 function acceptedParts(
-  { model, fields, relations }: EntityShape,
+  { model, fields, relations, owners }: EntityShape,
   shapes: EntityShapes,
   { accept, action }: WriteOptions & Pick<ResourceWrite, 'action'>,
 ): readonly AcceptedPart[] {
   const isOwn = ({ name, kind, hasDefault }: ResourceField): boolean =>
-    name !== model.version && kind !== 'json' && (name !== model.key || (action === 'create' && !hasDefault));
+    name !== model.version && !owners.has(name) && kind !== 'json' && (name !== model.key || (action === 'create' && !hasDefault));
   const names = accept ?? [...[...fields.values()].filter(isOwn).map(({ name }) => name), ...relations.keys()];
   return names.flatMap((name) => {
     const field = model.fields.get(name);

@@ -4,7 +4,7 @@ import { Injectable, type OnModuleInit, type Type } from '@nestjs/common';
 import type { ToolCallContext } from '@toolloop/core';
 import { Database, DurableModule, type DurableOptions } from '@toolloop/durable';
 import { MikroOrmGateway, mikroOrmGateway } from '@toolloop/resources/mikro-orm';
-import { Customer, Order } from './shop.js';
+import { Order } from './shop.js';
 import { ShopStorage, type Storing, type Values } from './shop-storage.js';
 
 /** Makes the tables and protects them, as the migrations of an application do. */
@@ -20,7 +20,8 @@ export class MikroOrmStorage extends ShopStorage implements OnModuleInit {
 
   async onModuleInit(): Promise<void> {
     await this.orm.schema.update();
-    for (const statement of this.gateway.statements([Customer, Order])) await this.sql(statement);
+    const entities = [...this.orm.getMetadata()].map(({ class: entity }) => entity as Type);
+    for (const statement of this.gateway.statements(entities)) await this.sql(statement);
   }
 
   override sql<Row>(statement: string, values: Values = []): Promise<Row[]> {

@@ -198,6 +198,26 @@ export function ToolField(options: ToolFieldOptions): PropertyDecorator {
   };
 }
 
+/** The key under which a class has what is known of its properties beside their decorators. */
+const KNOWN_FIELDS_METADATA = 'toolloop:known-fields';
+
+/**
+ * Says of properties of a class what `@ToolField()` would, for those that name no origin themselves: a library calls it before tools are made of the class, with what it knows from
+ * elsewhere, such as the columns in which an ORM stores it.
+ *
+ * @example
+ * describeFields(Order, new Map([['total', { origin: 'application' }]]));
+ */
+export function describeFields(type: Type, fields: ReadonlyMap<string, ToolFieldOptions>): void {
+  Reflect.defineMetadata(KNOWN_FIELDS_METADATA, fields, type);
+}
+
+/** Returns what {@link describeFields} said of a property. */
+export function knownFieldOf(type: Type, property: string): ToolFieldOptions | undefined {
+  const fields = Reflect.getMetadata(KNOWN_FIELDS_METADATA, type) as ReadonlyMap<string, ToolFieldOptions> | undefined;
+  return fields?.get(property);
+}
+
 /** The condition of a nullable property; by its identity it is told from the conditions of an application. */
 export function isNotNull(_: object, value: unknown): boolean {
   return value !== null;

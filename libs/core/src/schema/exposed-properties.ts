@@ -3,7 +3,7 @@ import { type Audience, isObject } from '@toolloop/protocol';
 import { TransformationType } from 'class-transformer';
 import { distance } from 'fastest-levenshtein';
 import 'reflect-metadata';
-import { TOOL_FIELD, type ToolFieldOptions } from '../decorators/tool-parameters.decorator.js';
+import { knownFieldOf, TOOL_FIELD, type ToolFieldOptions } from '../decorators/tool-parameters.decorator.js';
 import { validationRulesOf } from './property-metadata.js';
 import { transformMetadata as storage } from './transform-metadata.js';
 
@@ -42,7 +42,7 @@ export interface ExposedProperty {
   readonly method: boolean;
   /** The type that the compiler recorded; {@link PropertyShape} says how far it is trusted. */
   readonly designType: unknown;
-  /** The options of its `@ToolField()`. */
+  /** The options of its `@ToolField()`, and what is known of it beside them. */
   field(): ToolFieldOptions;
   /** The transforms, in the order in which they apply. */
   readonly transforms: readonly PropertyTransform[];
@@ -246,7 +246,8 @@ function exposedProperty(type: Type, property: string, target: unknown, options:
 
 function fieldOf(type: Type, property: string): ToolFieldOptions {
   const rules = validationRulesOf(type).filter((rule) => rule.property === property && rule.field);
-  return rules.at(-1)?.field?.options ?? {};
+  const own = rules.at(-1)?.field?.options ?? {};
+  return own.origin === undefined ? { ...knownFieldOf(type, property), ...own } : own;
 }
 
 /** Reads the content of a property from `@Type()`, which names the class of the elements, but not whether there is one or a list; the same in every compiler. */
