@@ -18,7 +18,7 @@ export const common = {
   coverageProvider: 'v8',
   testTimeout: 30_000, // databases and whole applications start in them, on machines that may be busy
   maxWorkers: '100%', // a suite waits for databases and processes more than it computes
-  workerIdleMemoryLimit: '512MB',
+  workerIdleMemoryLimit: '1GB', // a worker that is replaced loads everything anew
 };
 
 /** Runs the specs on the TypeScript sources: nothing has to be built first. */

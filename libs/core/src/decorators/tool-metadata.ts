@@ -1,5 +1,11 @@
 import type { Type } from '@nestjs/common';
-import { LLM_TOOL_METADATA, type LlmToolOptions, type OutputDeclaration, type OutputShape } from './llm-tool.decorator.js';
+import {
+  decoratedMembersOf,
+  LLM_TOOL_METADATA,
+  type LlmToolOptions,
+  type OutputDeclaration,
+  type OutputShape,
+} from './llm-tool.decorator.js';
 import { TOOL_PARAMETERS_METADATA, type ToolParameter } from './tool-parameters.decorator.js';
 import { ENTITY_RESOLVER_METADATA, TOOL_PROVIDER_METADATA, type ToolProviderOptions } from './tool-provider.decorator.js';
 
@@ -29,10 +35,18 @@ export function resolvedEntityOf(type: object): { readonly entity: Type | undefi
   return Reflect.getMetadata(ENTITY_RESOLVER_METADATA, type) as { readonly entity: Type | undefined } | undefined;
 }
 
+/** Tells whether a class, or one that it inherits from, has a method or a static member with a decorator of ours. */
+export function hasDecoratedMembers(type: Type): boolean {
+  return [...chainOf(type.prototype as object | null), ...chainOf(type)].some((level) => decoratedMembersOf(level).length > 0);
+}
+
 /** Every method of a class that carries a decorator of ours, inherited and overridden ones included, in the order of declaration. */
 export function toolMethodsOf(type: Type): ToolMethod[] {
   const prototype = type.prototype as object;
+  const decorated = new Set(chainOf(prototype).flatMap(decoratedMembersOf));
+  if (decorated.size === 0) return [];
   return methodNamesOf(type).flatMap((property) => {
+    if (!decorated.has(property)) return [];
     const options = Reflect.getMetadata(LLM_TOOL_METADATA, prototype, property) as LlmToolOptions | undefined;
     const parameters = (Reflect.getMetadata(TOOL_PARAMETERS_METADATA, prototype, property) ?? []) as ToolParameter[];
     if (!options && parameters.length === 0) return [];
@@ -58,9 +72,15 @@ function isThunk(declaration: OutputDeclaration): declaration is () => OutputSha
 
 /** Returns the names of the methods that a class and those it inherits from define for their instances, each once. */
 export function methodNamesOf(type: Type): string[] {
-  const chain: object[] = [];
-  for (let level = type.prototype as object | null; level && level !== Object.prototype; level = Reflect.getPrototypeOf(level))
-    chain.unshift(level);
-  const names = chain.flatMap((level) => Object.getOwnPropertyNames(level));
+  const names = chainOf(type.prototype as object | null).flatMap((level) => Object.getOwnPropertyNames(level));
   return [...new Set(names)].filter((name) => name !== 'constructor');
 }
+
+/** Returns a prototype, or a class, and those it inherits from, the topmost first. */
+export function chainOf(from: object | null): object[] {
+  const chain: object[] = [];
+  for (let level = from; level && !ROOTS.has(level); level = Reflect.getPrototypeOf(level)) chain.unshift(level);
+  return chain;
+}
+
+const ROOTS: ReadonlySet<object> = new Set([Object.prototype, Function.prototype]);

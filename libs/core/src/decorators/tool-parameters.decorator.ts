@@ -15,6 +15,7 @@ import {
   optionsOf,
   TEXT,
 } from '../findings/options.js';
+import { recordMember } from './llm-tool.decorator.js';
 
 /** The description of a named argument for the model. Overrides the parameter's TypeScript type. */
 export interface ToolParamOptions {
@@ -119,6 +120,7 @@ function record(describe: (index: number) => ToolParameter): ParameterDecorator 
     const own: unknown = Reflect.getOwnMetadata(TOOL_PARAMETERS_METADATA, prototype, property);
     const others: readonly unknown[] = Array.isArray(own) ? own : [];
     Reflect.defineMetadata(TOOL_PARAMETERS_METADATA, [...others, describe(index)], prototype, property);
+    recordMember(prototype, property);
   };
 }
 

@@ -7,7 +7,7 @@ import { ToolSource } from '../contracts/source.js';
 import { type Tool, ToolInterceptor, type ToolLayers } from '../contracts/tool.js';
 import type { ToolCallContext } from '../contracts/tool-call.js';
 import { isCallable, RawTool } from '../decorators/raw-tool.js';
-import { providerOptionsOf, type ToolMethod, toolMethodsOf } from '../decorators/tool-metadata.js';
+import { hasDecoratedMembers, providerOptionsOf, type ToolMethod, toolMethodsOf } from '../decorators/tool-metadata.js';
 import { TOOL_PROVIDER, type ToolProviderOptions } from '../decorators/tool-provider.decorator.js';
 import { inWords } from '../findings/options.js';
 import { ProjectionCompiler } from '../schema/result-projection.js';
@@ -292,7 +292,7 @@ function noRawTool(given: unknown): Finding {
 const NOTHING = Object.freeze({});
 
 function declaresTools(type: Type): boolean {
-  return providerOptionsOf(type) !== undefined || toolMethodsOf(type).length > 0 || misplacedFindings(type).length > 0;
+  return providerOptionsOf(type) !== undefined || hasDecoratedMembers(type);
 }
 
 function providerFindings({ type, isController }: Provider, methods: readonly ToolMethod[]): Finding[] {

@@ -1,6 +1,7 @@
 import type { Type } from '@nestjs/common';
 import { type Finding, isObject } from '@toolloop/protocol';
-import { LLM_TOOL_METADATA, REPEATED_METADATA } from '../decorators/llm-tool.decorator.js';
+import { decoratedMembersOf, LLM_TOOL_METADATA, REPEATED_METADATA } from '../decorators/llm-tool.decorator.js';
+import { chainOf } from '../decorators/tool-metadata.js';
 import type { ToolProviderOptions } from '../decorators/tool-provider.decorator.js';
 
 /** The form of a tool's name that every provider accepts. */
@@ -50,7 +51,7 @@ export function misplacedFindings(type: Type): Finding[] {
 }
 
 function staticFindings(type: Type): Finding[] {
-  return decoratedKeysOf(type, Function.prototype).map(({ key }) => ({
+  return decoratedKeysOf(type).map(({ key }) => ({
     at: `${type.name}.${String(key)}`,
     problem: 'It is static, and tools are methods of an instance.',
     remedy: 'Remove `static`.',
@@ -58,7 +59,7 @@ function staticFindings(type: Type): Finding[] {
 }
 
 function memberFindings(type: Type, prototype: object): Finding[] {
-  return decoratedKeysOf(prototype, Object.prototype).flatMap(({ key, level }) => {
+  return decoratedKeysOf(prototype).flatMap(({ key, level }) => {
     const at = `${type.name}.${String(key)}`;
     if (typeof key === 'symbol')
       return [{ at, problem: 'It is named by a symbol, which no model can call.', remedy: 'Give the method a name that is text.' }];
@@ -71,11 +72,11 @@ function memberFindings(type: Type, prototype: object): Finding[] {
   });
 }
 
-/** Own keys that carry the decorator, of an object and of those it inherits from, up to `end`. */
-function decoratedKeysOf(start: object, end: object): { readonly key: string | symbol; readonly level: object }[] {
-  const found: { readonly key: string | symbol; readonly level: object }[] = [];
-  for (let level: object | null = start; level && level !== end; level = Reflect.getPrototypeOf(level)) {
-    for (const key of Reflect.ownKeys(level)) if (Reflect.hasOwnMetadata(LLM_TOOL_METADATA, level, key)) found.push({ key, level });
-  }
-  return found;
+/** The keys that carry the decorator, of an object and of those it inherits from, each with the one that has it. */
+function decoratedKeysOf(start: object): { readonly key: string | symbol; readonly level: object }[] {
+  return chainOf(start).flatMap((level) =>
+    [...new Set(decoratedMembersOf(level))]
+      .filter((key) => Reflect.hasOwnMetadata(LLM_TOOL_METADATA, level, key))
+      .map((key) => ({ key, level })),
+  );
 }

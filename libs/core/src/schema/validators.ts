@@ -13,18 +13,30 @@ const TOO_DEEP: readonly ArgumentProblem[] = [
   { pointer: '', message: `is nested deeper than ${MAX_DEPTH} levels; send flatter arguments` },
 ];
 
+/** A schema made ready to check data, and its patterns that are not applied. */
+interface CompiledSchema {
+  readonly validator: ValidateFunction;
+  readonly unapplied: readonly string[];
+}
+
+/**
+ * The schemas that were compiled last, by their text. Sources that are listed again and applications that are started again, as tests start them, bring equal
+ * schemas, and to compile them is most of what a small application takes to start.
+ */
+const lastCompiled = new Map<string, CompiledSchema>();
+const MOST_COMPILED = 500;
+
 /**
  * Checks arguments against JSON Schema 7 in the application's only Ajv: an Ajv costs milliseconds and a compiled schema a hundred kilobytes, so
- * both are made once, when first needed, and a schema is cached by its identity.
+ * both are made once, when first needed, and a schema is cached by its identity and its text.
  */
 @Injectable()
 export class SchemaValidators {
   private ajv: Ajv | undefined;
   /** The Ajv for schemas of others, whose patterns must not block the process. */
   private foreign: Ajv | undefined;
-  private readonly compiled = new WeakMap<JSONSchema7, ValidateFunction>();
+  private readonly compiled = new WeakMap<JSONSchema7, CompiledSchema>();
   private readonly distrusted = new WeakSet<JSONSchema7>();
-  private readonly unapplied = new WeakMap<JSONSchema7, readonly string[]>();
   /** The patterns of the schema that is being compiled which are not applied. */
   private skipped: string[] = [];
   /** The number of patterns in it so far. */
@@ -36,7 +48,7 @@ export class SchemaValidators {
    * @throws Error for a schema that does not compile
    */
   validate(schema: JSONSchema7, data: unknown): readonly ArgumentProblem[] {
-    const validator = this.compiled.get(schema) ?? this.compile(schema);
+    const { validator } = this.compiled.get(schema) ?? this.compile(schema);
     if (isTooDeep(data)) return TOO_DEEP;
     return validator(data) ? [] : argumentProblems(validator.errors ?? []);
   }
@@ -45,8 +57,7 @@ export class SchemaValidators {
   problemWith(schema: JSONSchema7, { isOwn = false } = {}): string | undefined {
     if (this.compiled.has(schema)) return undefined;
     try {
-      if (!isOwn) void this.engine().validateSchema(schema, true);
-      this.compile(schema);
+      this.compile(schema, isOwn);
       return undefined;
     } catch (error) {
       return error instanceof Error ? error.message : String(error);
@@ -63,7 +74,7 @@ export class SchemaValidators {
 
   /** Returns the patterns of a distrusted schema that are not applied; none before it was compiled. */
   unappliedPatterns(schema: JSONSchema7): readonly string[] {
-    return this.unapplied.get(schema) ?? [];
+    return this.compiled.get(schema)?.unapplied ?? [];
   }
 
   /** The formats that are checked; any other means nothing. */
@@ -71,16 +82,26 @@ export class SchemaValidators {
     return Object.keys(this.engine().formats);
   }
 
-  private compile(schema: JSONSchema7): ValidateFunction {
+  private compile(schema: JSONSchema7, isOwn = true): CompiledSchema {
     const isForeign = this.distrusted.has(schema);
+    const text = JSON.stringify([isForeign, isOwn, schema]);
+    const compiled = lastCompiled.get(text) ?? this.compileAnew(schema, { isForeign, isOwn });
+    lastCompiled.delete(text); // used last, so that it is forgotten last
+    lastCompiled.set(text, compiled);
+    const [oldest] = lastCompiled.keys();
+    if (lastCompiled.size > MOST_COMPILED && oldest !== undefined) lastCompiled.delete(oldest);
+    this.compiled.set(schema, compiled);
+    return compiled;
+  }
+
+  private compileAnew(schema: JSONSchema7, { isForeign, isOwn }: { readonly isForeign: boolean; readonly isOwn: boolean }): CompiledSchema {
+    if (!isOwn) void this.engine().validateSchema(schema, true);
     const ajv = isForeign ? this.foreignEngine() : this.engine();
     this.skipped = [];
     this.matchers = 0;
     const validator = ajv.compile(schema);
     ajv.removeSchema(schema); // or Ajv would hold on to it for ever
-    if (isForeign) this.unapplied.set(schema, [...new Set(this.skipped)]);
-    this.compiled.set(schema, validator);
-    return validator;
+    return { validator, unapplied: [...new Set(this.skipped)] };
   }
 
   private engine(): Ajv {

@@ -244,6 +244,23 @@ describe('a schema that is not trusted', () => {
     expect(timed(schema, ALMOST, from)).toMatchObject({ said: [] });
   });
 
+  it('says the same of an equal schema that another application has compiled', () => {
+    const [first, second] = [distrusting('^(a+)\\1?$'), distrusting('^(a+)\\1?$')];
+    for (const { from, schema } of [first, second]) {
+      expect(from.problemWith(schema)).toBeUndefined();
+      expect(from.unappliedPatterns(schema)).toEqual(['^(a+)\\1?$']);
+    }
+  });
+
+  it('is compiled on its own beside an equal schema of the application, whose patterns are applied', () => {
+    const pattern = '^(?=a)a+$';
+    const own = closed({ value: { type: 'string', pattern } });
+    expect(timed(own, 'b').said).toEqual([`must match the pattern ${pattern}`]);
+    const { from, schema } = distrusting(pattern);
+    expect(timed(schema, 'b', from).said).toEqual([]);
+    expect(timed(structuredClone(own), 'b').said).toEqual([`must match the pattern ${pattern}`]);
+  });
+
   it('cannot be used with a pattern that is none', () => {
     const { from, schema } = distrusting('(?i)a');
     expect(from.problemWith(schema)).toMatch(/Invalid/);
