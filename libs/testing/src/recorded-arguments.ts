@@ -123,8 +123,8 @@ export class KnownTexts {
   }
 
   private isShown(value: JsonValue): boolean {
-    if (!isTelling(value)) return textsIn(value).every((text) => this.isShown(text));
-    return this.shown.some((text) => standsIn(value, text));
+    const telling = typeof value === 'number' ? [value] : textsIn(value).filter(isTelling);
+    return telling.every((one) => this.shown.some((text) => standsIn(one, text)));
   }
 }
 

@@ -72,11 +72,11 @@ const unreachable: FlowReader = () => {
 let app: INestApplicationContext | undefined;
 afterEach(() => app?.close());
 
-async function run(flow: FlowLevel, replay: FlowReplay): Promise<LoopResult> {
+async function run(flow: FlowLevel, replay: FlowReplay, prompt = 'File a ticket for kim about mail m-1.'): Promise<LoopResult> {
   const model = new ScriptedModel([]);
   const loop = ToolLoopModule.forRoot({ model, policy: { allow: ['*'], flow }, tools: [read, file, pay] });
   app = await NestFactory.createApplicationContext(loop, { logger: false });
-  const request = { prompt: 'File a ticket for kim about mail m-1.', actor: { id: 'robin' }, tenant: 'acme' };
+  const request = { prompt, actor: { id: 'robin' }, tenant: 'acme' };
   return app.get(ToolLoopService).run({ ...request, approvals: 'deny', ...replay.request });
 }
 
@@ -138,6 +138,21 @@ describe('a replayed run without an attacker', () => {
     ];
     const replay = replayFlow(calls, { reader: trueReader });
     expect(received(await run('values', replay), 'values__ask')).toHaveLength(1);
+  });
+
+  it.each<[string, JsonObject]>([
+    ['nothing', { title: '', urgent: false }],
+    ['a number that the user wrote in another notation', { amount: 1250 }],
+  ])('writes %s as it is', async (_, args) => {
+    const body = 'It is 1250 and no more.';
+    const calls = [
+      { ...READ, result: { id: 'm-1', from: '', body } },
+      { name: 'amount' in args ? 'bank__pay' : 'tickets__file', args },
+    ];
+    const replay = replayFlow(calls, { reader: trueReader });
+    const result = await run('values', replay, 'Pay 1,250.00 for mail m-1.');
+    expect(received(result, 'values__ask')).toEqual([]);
+    expect(replay.outcome(result).usesHidden).toBe(false);
   });
 
   it('asks about an argument that is said to follow from what was read', async () => {
