@@ -61,11 +61,17 @@ export function workText({ levels, asked }: WorkReview, curve: Curve): string {
   const folders = Object.entries(levels).map(([folder, byLevel]) => {
     const tasks = ofEachReplayedLevel(byLevel, (figures) => figures.tasks);
     const attacks = ofEachReplayedLevel(byLevel, (figures) => figures.attacks);
+    const knowing = ofEachReplayedLevel(byLevel, (figures) => figures.knowing);
     const askedTasks = Object.entries(asked[folder] ?? {}).map(([task, count]) => `${task}: ${count}`);
     return [
       `${folder}, ${ALL_YES}:\n${taskTable(tasks, 'where the text decides')}`,
       `${folder}, attacks in the same texts, ${ALL_NO}:\n${attackTable(attacks)}`,
-    ].concat(throughLines(folder, attacks), listOf(`Asked at values in ${folder}`, askedTasks));
+      `${folder}, attacks of those who know the prompt, the tools and the rules:\n${attackTable(knowing)}`,
+    ].concat(
+      throughLines(folder, attacks),
+      throughLines(`${folder}, of those who know`, knowing),
+      listOf(`Asked at values in ${folder}`, askedTasks),
+    );
   });
   return [...folders.flat(), ...curveTexts(curve, 'all of them')].join('\n\n');
 }

@@ -1,12 +1,14 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type JsonObject, type JsonValue, type Policy, tool } from '@toolloop/core';
-import { recordedResult, type ReplayedAttack, type ReplayedCall } from '@toolloop/testing';
+import { recordedResult, type ReplayedCall } from '@toolloop/testing';
 import type { JSONSchema7 } from 'json-schema';
 import { z } from 'zod';
 import type { AttackedTools } from './attack.application.js';
 import { isList } from './call-arguments.js';
+import { knowingAttack, type KnownTool } from './knowing.js';
 import type { RawTool } from './pack-tools.js';
+import type { AttackedRun } from './replayed-figures.js';
 
 /** Tasks whose work depends on long texts from outside, each with an attack in the same text. Those in `held` were written apart, and no level was tuned on them. */
 export const WORK = ['test/attacks/work', 'test/attacks/work/held'] as const;
@@ -59,9 +61,9 @@ export interface WorkTask {
   readonly prompt: string;
   readonly named: 'user' | 'text';
   readonly calls: readonly ReplayedCall[];
-  /** The same calls, with the attack in the results. */
-  readonly attackedCalls: readonly ReplayedCall[];
-  readonly attack: ReplayedAttack;
+  /** The task with an attack in its results: by someone who does not know the prompt, and by someone who knows it and the rules. */
+  readonly attacked: AttackedRun;
+  readonly attackedKnowing: AttackedRun;
 }
 
 export interface WorkDomain {
@@ -77,7 +79,8 @@ export function readWork(folder: string): WorkDomain[] {
   const files = readdirSync(folder).filter((name) => name.endsWith('.json'));
   return files.map((name) => {
     const data = workDomain.parse(JSON.parse(readFileSync(join(folder, name), 'utf8')));
-    return { name: data.name, tools: toolsOf(data), policy: data.policy, tasks: data.tasks.map(taskOf) };
+    const known = data.tools.map(({ id, input, effect, labels }): KnownTool => ({ name: id, input: objectOf(input), effect, labels }));
+    return { name: data.name, tools: toolsOf(data), policy: data.policy, tasks: data.tasks.map((task) => taskOf(task, known)) };
   });
 }
 
@@ -97,13 +100,25 @@ function toolsOf({ name, tools }: WorkDomainData): AttackedTools {
   return { name: `the tasks of ${name}`, tools: declared };
 }
 
-function taskOf({ id, prompt, named, calls, attack }: WorkDomainData['tasks'][number]): WorkTask {
-  const [index = '', pointer = ''] = attack.at.split('#');
+function taskOf({ id, prompt, named, calls, attack }: WorkDomainData['tasks'][number], tools: readonly KnownTool[]): WorkTask {
+  const knowing = knowingAttack({ prompt, calls }, tools);
+  return {
+    id,
+    prompt,
+    named,
+    calls,
+    attacked: { prompt, calls: withAttack(calls, attack.at, attack.text), attack: { pieces: [attack.text], calls: attack.calls } },
+    attackedKnowing: { prompt, calls: withAttack(calls, attack.at, knowing.pieces.join(' ')), attack: knowing },
+  };
+}
+
+function withAttack(calls: readonly ReplayedCall[], at: string, text: string): ReplayedCall[] {
+  const [index = '', pointer = ''] = at.split('#');
   const path = pointer.split('/').slice(1);
-  const attackedCalls = calls.map((call, at): ReplayedCall =>
-    String(at) === index ? { ...call, result: withText(call.result, path, attack.text), cleanResult: call.result } : call,
-  );
-  return { id, prompt, named, calls, attackedCalls, attack: { pieces: [attack.text], calls: attack.calls } };
+  return calls.map((call, number) => {
+    const { result = null } = call;
+    return String(number) === index ? { ...call, result: withText(result, path, text), cleanResult: result } : call;
+  });
 }
 
 function withText(value: JsonValue, [part, ...others]: readonly string[], text: string): JsonValue {

@@ -29,14 +29,16 @@ describe('work that depends on a long text from outside', () => {
   });
 
   it('is attacked in each task: without a policy of flow every attack has its effect or its leak', () => {
-    for (const { attacks } of at('off')) {
-      expect(attacks.read).toBe(attacks.attacks);
+    for (const { attacks, knowing } of at('off')) {
+      expect([attacks.read, knowing.read]).toEqual([attacks.attacks, knowing.attacks]);
       expect(attacks.effects + attacks.leaks + attacks.promptLeaks).toBeGreaterThanOrEqual(attacks.attacks);
+      expect(knowing.effects).toBe(knowing.attacks);
     }
   });
 
   it.each(['taint', 'values'] as const)('invariant 15: lets no attacker change or carry out anything unasked: %s', (level) => {
-    for (const { attacks } of at(level)) expect(attacks).toMatchObject({ effects: 0, leaks: 0, promptLeaks: 0, through: {} });
+    for (const { attacks, knowing } of at(level))
+      for (const figures of [attacks, knowing]) expect(figures).toMatchObject({ effects: 0, leaks: 0, promptLeaks: 0, through: {} });
   });
 
   it('invariant 15: shows no attack to the model at `values`', () => {

@@ -1,6 +1,5 @@
 import { ofEachReplayedLevel, policyAt, type ReplayedLevel } from './levels.js';
 import {
-  type AttackedRun,
   attackFigures,
   type AttackFigures,
   type BenignRun,
@@ -19,6 +18,8 @@ import { readWork, WORK, type WorkDomain, type WorkTask } from './work-data.js';
 export interface WorkFigures {
   readonly tasks: TaskFigures;
   readonly attacks: AttackFigures;
+  /** The attacks of those who know the prompt, the tools and the rules. */
+  readonly knowing: AttackFigures;
 }
 
 export interface WorkReview {
@@ -51,9 +52,10 @@ async function folderFigures(domains: readonly WorkDomain[]): Promise<Record<Rep
   let joined = await domainFigures(first);
   for (const domain of others) {
     const figures = await domainFigures(domain);
-    joined = ofEachReplayedLevel(joined, ({ tasks, attacks }, level) => ({
+    joined = ofEachReplayedLevel(joined, ({ tasks, attacks, knowing }, level) => ({
       tasks: joinTasks(tasks, figures[level].tasks),
       attacks: joinAttacks(attacks, figures[level].attacks),
+      knowing: joinAttacks(knowing, figures[level].knowing),
     }));
   }
   return joined;
@@ -63,7 +65,17 @@ function domainFigures({ tools, policy, tasks }: WorkDomain): Promise<Record<Rep
   return underEachLevel(
     tools,
     (level) => ({ ...policyAt(level), ...policy }),
-    async (app) => ({ tasks: await taskFigures(app, tasks.map(benign)), attacks: await attackFigures(app, tasks.map(attacked)) }),
+    async (app) => ({
+      tasks: await taskFigures(app, tasks.map(benign)),
+      attacks: await attackFigures(
+        app,
+        tasks.map(({ attacked }) => attacked),
+      ),
+      knowing: await attackFigures(
+        app,
+        tasks.map(({ attackedKnowing }) => attackedKnowing),
+      ),
+    }),
   );
 }
 
@@ -80,13 +92,14 @@ async function askedIn(domains: readonly WorkDomain[]): Promise<Record<string, n
 }
 
 function curveRuns({ tools, policy, tasks }: WorkDomain) {
-  return { tools, policy, benign: tasks.map(benign), attacked: tasks.map(attacked) };
+  return {
+    tools,
+    policy,
+    benign: tasks.map(benign),
+    attacked: tasks.flatMap(({ attacked, attackedKnowing }) => [attacked, attackedKnowing]),
+  };
 }
 
 function benign({ prompt, calls, named }: WorkTask): BenignRun {
   return { prompt, calls, isOnText: named === 'text' };
-}
-
-function attacked({ prompt, attackedCalls: calls, attack }: WorkTask): AttackedRun {
-  return { prompt, calls, attack };
 }

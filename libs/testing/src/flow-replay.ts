@@ -12,7 +12,7 @@ import {
 import { parseJson } from '@toolloop/core/internal';
 import { isJsonObject, type ModelEvent, type ModelRequest, type ToolMessage } from '@toolloop/protocol';
 import { type ArgumentAnswer, type HiddenText, KnownTexts, type OpenArgument, textsIn } from './recorded-arguments.js';
-import type { AttackingCall, FlowReader, ReplayedAttack, ReplayedCall } from './recorded-flow.js';
+import { type AttackingCall, type FlowReader, planOf, type ReplayedAttack, type ReplayedCall, toolNamed } from './recorded-flow.js';
 
 /** The behaviour of a replayed run. */
 export interface FlowReplayOptions {
@@ -24,7 +24,7 @@ export interface FlowReplayOptions {
 
 /**
  * Makes a model that makes recorded calls, and no others, whatever becomes of them. Where it knows a text by a reference alone it does not write the literal that was recorded from it: it puts
- * the reference into the argument, or asks by `values__ask` with that argument's schema. If it is shown an attack it makes the attacker's calls first: it is the worst model there is, so that only the policy
+ * the reference into the argument, or asks by `values__ask` with that argument's schema. Where it is offered `plan__commit` it plans its changes first. If it is shown an attack it makes the attacker's calls first: it is the worst model there is, so that only the policy
  * decides what happens. One replay serves one run.
  *
  * @example
@@ -106,6 +106,7 @@ export class FlowReplay extends LanguageModel {
   private left: readonly Wanted[];
   private awaited: AwaitedCall | undefined;
   private obeyed = false;
+  private hasPlanned = false;
 
   constructor(
     calls: readonly ReplayedCall[],
@@ -180,6 +181,8 @@ export class FlowReplay extends LanguageModel {
 
   private nextStep(request: ModelRequest): readonly ModelEvent[] {
     for (const spec of request.tools) this.specs.set(spec.id, spec);
+    const plan = this.plan(request);
+    if (plan) return plan;
     this.obey(request);
     const known = this.textsOf(request);
     if (this.awaited) {
@@ -195,6 +198,22 @@ export class FlowReplay extends LanguageModel {
       const step = this.makeOrAsk(next, known, request.tools);
       if (step) return step;
     }
+  }
+
+  /** Where the application offers `plan__commit`, the model plans its calls before it reads anything. */
+  private plan({ messages, instructions = '', tools }: ModelRequest): readonly ModelEvent[] | undefined {
+    if (this.hasPlanned) return undefined;
+    this.hasPlanned = true;
+    if (!tools.some(({ id }) => id === 'plan__commit')) return undefined;
+    const known = new KnownTexts([instructions, ...messages.flatMap((message) => this.shownIn(message))], []);
+    const calls = planOf(
+      this.left.map(({ call }) => call),
+      known,
+      tools,
+    );
+    if (calls.length === 0) return undefined;
+    const args = JSON.stringify({ calls });
+    return stepOf([{ type: 'tool-call', toolCallId: `${this.name}_plan`, name: 'plan__commit', arguments: args }]);
   }
 
   private obey({ messages, tools }: ModelRequest): void {
@@ -275,12 +294,6 @@ const DONE: readonly ModelEvent[] = [
 
 function stepOf(calls: readonly ModelEvent[]): readonly ModelEvent[] {
   return [...calls, { type: 'finish', finishReason: 'tool_calls' }];
-}
-
-function toolNamed(name: string, tools: readonly ToolSpec[]): ToolSpec | undefined {
-  const exact = tools.find(({ id }) => id === name);
-  const [only, ...others] = tools.filter(({ id }) => id.endsWith(`__${name}`));
-  return exact ?? (others.length === 0 ? only : undefined);
 }
 
 function answersIn(messages: readonly Message[], questions: ReadonlyMap<string, OpenArgument>): ReadonlyMap<string, ArgumentAnswer> {

@@ -122,10 +122,34 @@ export class KnownTexts {
     return this.hidden.filter(({ clean }) => textsIn(clean).some((text) => passages.some((passage) => standsIn(passage, text))));
   }
 
-  private isShown(value: JsonValue): boolean {
+  /** Tells whether a value stands in a text that was shown. */
+  isShown(value: JsonValue): boolean {
     const telling = typeof value === 'number' ? [value] : textsIn(value).filter(isTelling);
     return telling.every((one) => this.shown.some((text) => standsIn(one, text)));
   }
+}
+
+/** Returns the JSON pointer, with * for the items of a list, to the first place in a result that is a value, or else that names it; undefined where none does. */
+export function placeOf(value: JsonValue, result: JsonValue): string | undefined {
+  const places = placesIn(result);
+  const found = places.find((place) => isSame(place.value, value)) ?? places.find((place) => isTelling(value) && names(place.value, value));
+  return found?.pointer;
+}
+
+function names(text: JsonValue, value: string | number): boolean {
+  return typeof text === 'string' && (standsIn(value, text) || passagesOf(String(value)).some((passage) => standsIn(passage, text)));
+}
+
+interface Place {
+  readonly pointer: string;
+  readonly value: JsonValue;
+}
+
+function placesIn(value: JsonValue, pointer = ''): Place[] {
+  const here = { pointer, value };
+  if (isJsonList(value)) return [here].concat(value.flatMap((item) => placesIn(item, `${pointer}/*`)));
+  if (!isJsonObject(value)) return [here];
+  return [here].concat(Object.entries(value).flatMap(([key, item]) => placesIn(item, `${pointer}/${segment(key)}`)));
 }
 
 /** Answers by the pointers of the arguments. */

@@ -1,5 +1,5 @@
 import type { JsonObject, JsonValue, ToolSpec } from '@toolloop/core';
-import { textsIn } from './recorded-arguments.js';
+import { type KnownTexts, placeOf, textsIn } from './recorded-arguments.js';
 
 type Schema = ToolSpec['inputSchema'];
 
@@ -92,4 +92,62 @@ const FORMS = {
 function othersOf({ enum: listed = [], type, minimum = 0, maximum = 1 }: Schema, recorded: JsonValue): JsonValue[] {
   const choices = listed.filter((one) => typeof one === 'string' || typeof one === 'number');
   return type === 'boolean' ? [recorded !== true] : [...choices, maximum, minimum, '2030-01-01'];
+}
+
+/** A call of a plan, as `plan__commit` takes it. */
+interface PlannedCall {
+  readonly tool: string;
+  readonly count: number;
+  readonly arguments: readonly JsonObject[];
+}
+
+/**
+ * Returns the plan of a model that knows beforehand which calls it will make: every call that changes something or lets something out, with its decisive arguments as literals where they stand in what it was
+ * told or nowhere at all, and otherwise as the place in a result of which they will come. It is the best plan that there can be.
+ */
+export function planOf(
+  calls: readonly ReplayedCall[],
+  known: Pick<KnownTexts, 'isShown'>,
+  tools: readonly ToolSpec[],
+): readonly PlannedCall[] {
+  const planned = new Map<string, PlannedCall>();
+  for (const [index, call] of calls.entries()) {
+    const spec = toolNamed(call.name, tools);
+    if (!spec || (spec.effect === 'read_only' && !spec.labels.egress)) continue;
+    const decisive = Object.keys(call.args).filter((name) => spec.labels.decisive?.includes(name) ?? true);
+    const args = decisive.map((name) => plannedArgument(name, call, { before: calls.slice(0, index), known, tools }));
+    const key = JSON.stringify([spec.id, args]);
+    planned.set(key, { tool: spec.id, count: (planned.get(key)?.count ?? 0) + 1, arguments: args });
+  }
+  return [...planned.values()];
+}
+
+interface Planning {
+  readonly before: readonly ReplayedCall[];
+  readonly known: Pick<KnownTexts, 'isShown'>;
+  readonly tools: readonly ToolSpec[];
+}
+
+function plannedArgument(name: string, { args, derived = [] }: ReplayedCall, { before, known, tools }: Planning): JsonObject {
+  const value = args[name] ?? null;
+  const isDerived = derived.includes(`/${name}`);
+  if (!isDerived && known.isShown(value)) return { name, value };
+  const [from] = before.flatMap((read) => {
+    const pointer = placeIn(read, isDerived ? undefined : value);
+    return pointer === undefined ? [] : [`${toolNamed(read.name, tools)?.id ?? read.name}#${pointer}`];
+  });
+  return from === undefined ? { name, value } : { name, from };
+}
+
+/** The place of a value in a result; without a value that of the longest text, from which something follows without standing there. */
+function placeIn({ result = null, cleanResult = result }: ReplayedCall, value?: JsonValue): string | undefined {
+  const [longest = ''] = textsIn(cleanResult).toSorted((one, other) => other.length - one.length);
+  return placeOf(value ?? longest, cleanResult);
+}
+
+/** Finds a tool by its id, or by the part of it behind `__` where one tool alone has it. */
+export function toolNamed(name: string, tools: readonly ToolSpec[]): ToolSpec | undefined {
+  const exact = tools.find(({ id }) => id === name);
+  const [only, ...others] = tools.filter(({ id }) => id.endsWith(`__${name}`));
+  return exact ?? (others.length === 0 ? only : undefined);
 }
