@@ -83,11 +83,15 @@ export async function taskFigures(app: AttackApplication, runs: readonly BenignR
   return figures;
 }
 
-/** Replays runs with an attacker: the reader of hidden texts is the attacker's as well. */
-export async function attackFigures(app: AttackApplication, runs: readonly AttackedRun[]): Promise<AttackFigures> {
+/** Replays runs with an attacker: the reader of hidden texts is the attacker's as well. `isCurious`: the model has every hidden text shown. */
+export async function attackFigures(
+  app: AttackApplication,
+  runs: readonly AttackedRun[],
+  { isCurious = false }: { readonly isCurious?: boolean } = {},
+): Promise<AttackFigures> {
   let figures = NO_ATTACKS;
   for (const { prompt, calls, attack } of runs) {
-    const replay = replayFlow(calls, { reader: hostileReader(attack), attack });
+    const replay = replayFlow(calls, { reader: hostileReader(attack), attack, isCurious });
     const { result } = await app.run({ prompt, ...replay.request });
     const { effects, leaks, promptLeaks } = replay.outcome(result);
     figures = joinAttacks(figures, {

@@ -20,6 +20,8 @@ export interface FlowReplayOptions {
   readonly reader: FlowReader;
   /** @default no attacker */
   readonly attack?: ReplayedAttack;
+  /** True for a model that wants to see every hidden text, by `values__show`, before it makes its next call. @default false */
+  readonly isCurious?: boolean;
 }
 
 /**
@@ -99,6 +101,7 @@ export class FlowReplay extends LanguageModel {
   private readonly made = new Map<string, MadeCall>();
   private readonly asked = new Map<string, { readonly tool: string; readonly open: OpenArgument }>();
   private readonly missed: string[] = [];
+  private readonly seen = new Set<string>();
   private readonly specs = new Map<string, ToolSpec>();
   private readonly texts = new WeakMap<Message, readonly string[]>();
   /** Ids of calls are unique where several replays share a conversation. */
@@ -184,6 +187,8 @@ export class FlowReplay extends LanguageModel {
     const plan = this.plan(request);
     if (plan) return plan;
     this.obey(request);
+    const look = this.look(request);
+    if (look) return look;
     const known = this.textsOf(request);
     if (this.awaited) {
       const { questions, ...wanted } = this.awaited;
@@ -214,6 +219,17 @@ export class FlowReplay extends LanguageModel {
     if (calls.length === 0) return undefined;
     const args = JSON.stringify({ calls });
     return stepOf([{ type: 'tool-call', toolCallId: `${this.name}_plan`, name: 'plan__commit', arguments: args }]);
+  }
+
+  /** Wants to see what it was not shown yet. */
+  private look({ messages }: ModelRequest): readonly ModelEvent[] | undefined {
+    if (this.options.isCurious !== true) return undefined;
+    const hidden = messages.flatMap((message) => (message.role === 'tool' ? (message.hidden ?? []) : []));
+    const of = hidden.map(({ id }) => `⟦${id}⟧`).filter((reference) => !this.seen.has(reference));
+    for (const reference of of) this.seen.add(reference);
+    const toolCallId = `${this.name}_show_${this.seen.size}`;
+    const args = JSON.stringify({ of: of.slice(0, 8) });
+    return of.length === 0 ? undefined : stepOf([{ type: 'tool-call', toolCallId, name: 'values__show', arguments: args }]);
   }
 
   private obey({ messages, tools }: ModelRequest): void {
