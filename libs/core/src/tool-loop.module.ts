@@ -16,6 +16,7 @@ import { toolMethodsOf } from './decorators/tool-metadata.js';
 import { hostClassOf } from './discovery/nest-layers.js';
 import { ToolExplorer } from './discovery/tool-explorer.js';
 import { ToolFeature, type ToolFeatureOptions } from './discovery/tool-feature.js';
+import { PendingNotices } from './pending/pending-notices.js';
 import { PendingService } from './pending/pending.service.js';
 import { AUDIT } from './audit/audit-options.js';
 import { PendingAudit, AuditTrail } from './audit/audit-trail.js';
@@ -183,6 +184,11 @@ const OWN_PROVIDERS: readonly Provider[] = [
       new PendingService(pending, identity, witness, inForce),
   },
   {
+    provide: PendingNotices,
+    inject: [BoundedStores, ToolExplorer],
+    useFactory: ({ pending }: BoundedStores, explorer: ToolExplorer) => new PendingNotices(pending, explorer),
+  },
+  {
     provide: Operators,
     inject: [TOOL_LOOP_OPTIONS, ActorIdentity, { token: AuditTrail, optional: true }],
     useFactory: ({ operators }: ToolLoopOptions, identity: ActorIdentity, trail?: AuditTrail) => new Operators(operators, identity, trail),
@@ -217,6 +223,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
   imports: [DiscoveryModule],
   exports: [
     ActorIdentity,
+    PendingNotices,
     PendingService,
     AuditTrail,
     ConversationService,

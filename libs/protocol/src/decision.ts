@@ -168,6 +168,17 @@ export interface ApprovalTerms {
   readonly mayRemember?: boolean;
   /** The milliseconds after which the approval can no longer be answered. @default 86,400,000, a day */
   readonly expiresAfterMs?: number;
+  /** The milliseconds after which people are first reminded of what waits; then after twice as many more, again and again until it expires. @default 14,400,000, four hours */
+  readonly remindAfterMs?: number;
+  /** Further people who may answer once it has waited for so long. @default none */
+  readonly escalation?: readonly ApprovalEscalation[];
+}
+
+/** People who may answer what the others have left unanswered. */
+export interface ApprovalEscalation {
+  readonly afterMs: number;
+  /** The roles of which they must have one. */
+  readonly roles: readonly string[];
 }
 
 /** The time and size that one call may use. Of all budgets that match, the strictest applies; a budget never widens a limit of the run or the tool. */

@@ -53,6 +53,7 @@ export type { ModelAnswer } from './model-answer.js';
 export { DIRECTIVE_STATUSES } from './decision.js';
 export type {
   ApprovalDecision,
+  ApprovalEscalation,
   ApprovalRequest,
   ApprovalTerms,
   CallBudget,

@@ -23,3 +23,5 @@ export type { EgressOptions, HostLookup } from '@toolloop/protocol/egress';
 export { FetchedPage, FetchPage, FetchPageInput } from './web-page/fetch-page.js';
 export type { FetchPageOptions } from './web-page/fetch-page.js';
 export { AskedField, AskPerson, AskPersonInput, WithdrawCall, WithdrawCallInput } from './people.js';
+export { WebhookNotifier } from './webhook-notifier.js';
+export type { WebhookOptions } from './webhook-notifier.js';

@@ -82,6 +82,8 @@ export interface PendingOf<Kind extends PendingKind> {
   readonly createdAt: string;
   /** The time from which it can be neither answered nor used: ISO 8601, UTC. */
   readonly expiresAt: string;
+  /** The time at which people are first told that it still waits: ISO 8601, UTC. @default they are not */
+  readonly noticeAt?: string;
   readonly answer?: PendingAnswer;
   /** The time at which the answer was used, which happens once: ISO 8601, UTC. */
   readonly usedAt?: string;
@@ -112,6 +114,60 @@ export interface PendingQuery {
   readonly after?: string;
 }
 
+/** A notice about a record, and how often it was tried. */
+export interface DueNotice {
+  readonly record: Pending;
+  /** The time at which it was to be told: ISO 8601, UTC. */
+  readonly at: string;
+  readonly attempts: number;
+}
+
+/** A notice that is to be told, or tried again, after so many milliseconds. */
+export interface NextNotice extends Pick<DueNotice, 'at' | 'attempts'> {
+  readonly dueInMs: number;
+}
+
+/** A notice about what waits for people. It has no argument, no question and no answer: whoever may see those finds them by the id. */
+export interface PendingNotice {
+  /** The same for every attempt at this notice, so that its receiver knows a repetition. */
+  readonly noticeId: string;
+  /** `reminder`: it still waits. `escalation`: further people may answer from now on. `expired`: no one has answered, and no one can any more. */
+  readonly type: 'reminder' | 'escalation' | 'expired';
+  readonly pendingId: string;
+  readonly kind: PendingKind;
+  readonly tenant: string;
+  readonly runId: string;
+  /** The declared id of the tool. */
+  readonly tool: string;
+  /** The id of the actor of the run. */
+  readonly requesterId?: string;
+  /** The roles of which one suffices to answer by now. Absent where the policy names none. */
+  readonly roles?: readonly string[];
+  /** ISO 8601, UTC. */
+  readonly createdAt: string;
+  /** ISO 8601, UTC. */
+  readonly expiresAt: string;
+}
+
+/**
+ * The port that tells people what waits for them. Every class that extends it, a provider of any module, is told each notice until it resolves, at least once: it is tried again after a failure, and by
+ * another process where one has died.
+ *
+ * @example
+ * class MailNotifier extends Notifier {
+ *   async notify({ noticeId, roles = [], pendingId }: PendingNotice): Promise<void> {
+ *     await this.mailer.send({ id: noticeId, to: await this.staff.withRoles(roles), subject: `${pendingId} waits for you` });
+ *   }
+ * }
+ */
+export abstract class Notifier {
+  /** The signal is aborted when the application has waited for long enough. */
+  abstract notify(notice: PendingNotice, signal: AbortSignal): Promise<void>;
+}
+
+/** A day, where no rule says otherwise. */
+export const EXPIRES_AFTER_MS = 86_400_000;
+
 /**
  * The port that stores what runs ask of people. `claim`, `answer` and `use` are atomic: of two concurrent calls one wins.
  *
@@ -138,6 +194,13 @@ export abstract class PendingStore {
   abstract answer(id: string, answer: PendingAnswer): Promise<Pending | undefined>;
   /** Uses up a yes or a value, and returns whether it could be used: a denial and a withdrawal cannot, and nothing is used twice. */
   abstract use(id: string): Promise<boolean>;
+  /**
+   * Leases notices that are due, of what has no answer, the earliest first. The same owner gets them once; another one gets them when the lease has expired, which is how a notice is told whose
+   * process has died.
+   */
+  abstract due(request: LeaseRequest, most: number): Promise<readonly DueNotice[]>;
+  /** Ends the lease of a notice with what is due next, or with nothing. Does nothing for who does not hold it. */
+  abstract reschedule(id: string, owner: string, next?: NextNotice): Promise<void>;
   /** Resolves once there is an answer. Rejects with the signal's reason when it is aborted. */
   abstract answered(id: string, signal: AbortSignal): Promise<Pending>;
 }

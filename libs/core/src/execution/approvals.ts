@@ -1,5 +1,6 @@
 import type { ApprovalRequest, ApprovalTerms, LoopEventBody, WaitingCall } from '@toolloop/protocol';
 import {
+  EXPIRES_AFTER_MS,
   isUsable,
   type Pending,
   type PendingAnswer,
@@ -10,6 +11,7 @@ import {
   type PendingStore,
 } from '../contracts/pending.js';
 import type { RunLog } from '../contracts/stores.js';
+import { firstNoticeAt } from '../pending/pending-notices.js';
 import { isExpired, withdraw } from '../pending/pending.service.js';
 import { areSamePeople } from '../policy/rules.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
@@ -57,7 +59,8 @@ export class Asking {
   protected async keep<Kind extends PendingKind>(call: ReadCall, record: PendingOf<Kind> & Pending): Promise<PendingOf<Kind>> {
     const { conversation } = call.scope;
     await this.audit?.asked(call, record);
-    await this.store.add(conversation === undefined ? record : { ...record, conversation });
+    const noticeAt = firstNoticeAt(record);
+    await this.store.add({ ...record, ...(conversation !== undefined && { conversation }), ...(noticeAt !== undefined && { noticeAt }) });
     return record;
   }
 
@@ -230,9 +233,6 @@ export function timesOf(expiresAfterMs: number): Pick<Pending, 'createdAt' | 'ex
 }
 
 const DIGITS_OF_ID = 32;
-
-/** A day, where no rule says otherwise. */
-const EXPIRES_AFTER_MS = 86_400_000;
 
 /** A question to a person about a call. */
 export interface ApprovalQuestion extends Pick<ApprovalRequest, 'reason' | 'mayEdit' | 'mayRemember'> {

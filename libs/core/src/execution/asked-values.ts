@@ -332,7 +332,9 @@ const MOST_OF_A_QUESTION = 1_000;
 const LONGEST_NAME = 64;
 /** Names and words of what no one is to type into a chat. */
 const SECRET =
-  /pass ?(?:word|wort|code|phrase)|kennwort|contrase|mot de passe|\bsenha\b|secret|credential|api ?key|private ?key|\b(?:access|refresh|bearer|auth) ?token|\bcvv|\bcvc|\bpin\b|card ?number|\botp\b/i;
+  /pass ?(?:word|wort|code|phrase)|kennwort|contrase|mot de passe|\bsenha\b|secret|credential|api ?key|private ?key|\b(?:access|refresh|bearer|auth|session) ?token|\bcvv|\bcvc|\bpin\b|card ?number|karten ?nummer|(?:security|recovery) (?:code|phrase)|\botp\b/i;
+/** In a sentence a token may be anything; a field of that name is one. */
+const TOKEN = /\btoken$/i;
 
 /** Finds the reason why a question cannot be asked, whatever wrote it. */
 function questionProblem({ key, question, schema }: Question): string | undefined {
@@ -373,7 +375,7 @@ function isChoice({ enum: values, anyOf, oneOf }: JSONSchema7): boolean {
 
 function isSecretField(name: string, { title = '', description = '', format, writeOnly }: JSONSchema7): boolean {
   const words = name.replaceAll(/([a-z])([A-Z])/g, '$1 $2').replaceAll(/[_-]/g, ' ');
-  return writeOnly === true || format === 'password' || [words, title, description].some(isSecret);
+  return writeOnly === true || format === 'password' || TOKEN.test(words) || [words, title, description].some(isSecret);
 }
 
 function isSecret(text: string): boolean {

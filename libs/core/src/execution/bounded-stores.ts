@@ -1,6 +1,14 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Message } from '@toolloop/protocol';
-import { isUsable, type Pending, type PendingAnswer, type PendingQuery, PendingStore } from '../contracts/pending.js';
+import {
+  type DueNotice,
+  isUsable,
+  type NextNotice,
+  type Pending,
+  type PendingAnswer,
+  type PendingQuery,
+  PendingStore,
+} from '../contracts/pending.js';
 import { type AuditEntry, type AuditHead, AuditStore } from '../contracts/audit.js';
 import type { DirectiveStore } from '../contracts/directive.js';
 import type { Lease, LeaseRequest } from '../contracts/lease.js';
@@ -134,6 +142,16 @@ class BoundedPending extends PendingStore {
       const known = await this.store.find(id);
       return known?.usedAt !== undefined && known.answer !== undefined && isUsable(known.answer);
     });
+  }
+
+  /** The same owner gets nothing again: what an attempt without an answer leased is leased anew later. */
+  override due(request: LeaseRequest, most: number): Promise<readonly DueNotice[]> {
+    return outsideOfRuns(() => askStore(() => this.store.due(request, most)));
+  }
+
+  /** Does nothing for who does not hold the lease any more. */
+  override reschedule(id: string, owner: string, next?: NextNotice): Promise<void> {
+    return outsideOfRuns(() => askStore(() => this.store.reschedule(id, owner, next)));
   }
 
   /** A person may take as long as the caller's signal lets them. */

@@ -1,6 +1,8 @@
 export { PendingStore } from '../contracts/pending.js';
 export type {
   ApprovalAmendment,
+  DueNotice,
+  NextNotice,
   Pending,
   PendingAnswer,
   PendingApproval,

@@ -1,6 +1,14 @@
 import type { Message } from '@toolloop/protocol';
 import { filter, firstValueFrom, fromEvent, map, merge, Subject, take } from 'rxjs';
-import { isUsable, type Pending, type PendingAnswer, type PendingQuery, PendingStore } from '../contracts/pending.js';
+import {
+  type DueNotice,
+  isUsable,
+  type NextNotice,
+  type Pending,
+  type PendingAnswer,
+  type PendingQuery,
+  PendingStore,
+} from '../contracts/pending.js';
 import { type AuditEntry, type AuditHead, AuditStore } from '../contracts/audit.js';
 import { type Lease, type LeaseRequest, leftMs, nextLease } from '../contracts/lease.js';
 import { type AccountAddition, type AccountKey, AccountStore, type SessionAccount } from '../contracts/session.js';
@@ -25,6 +33,7 @@ export class MemoryPendingStore extends PendingStore {
   private readonly ofTenants = new Map<string, Set<string>>();
   /** The leases of those who are deciding. */
   private readonly claims = new Map<string, Lease>();
+  private readonly notices = new Map<string, KeptNotice>();
   private readonly answers$ = new Subject<Pending>();
 
   override add(record: Pending): Promise<void> {
@@ -37,6 +46,8 @@ export class MemoryPendingStore extends PendingStore {
       );
     this.ofTenants.set(tenant, ids.add(record.id));
     this.records.set(record.id, record);
+    if (record.noticeAt !== undefined)
+      this.notices.set(record.id, { at: record.noticeAt, attempts: 0, dueAt: Date.parse(record.noticeAt) });
     return Promise.resolve();
   }
 
@@ -47,6 +58,7 @@ export class MemoryPendingStore extends PendingStore {
     });
     if (oldest === undefined) return false;
     this.records.delete(oldest);
+    this.notices.delete(oldest);
     return ids.delete(oldest);
   }
 
@@ -76,6 +88,7 @@ export class MemoryPendingStore extends PendingStore {
     const record = this.records.get(id);
     if (!record || record.answer) return Promise.resolve(undefined);
     this.claims.delete(id);
+    this.notices.delete(id);
     const answered = { ...record, answer };
     this.records.set(id, answered);
     this.answers$.next(answered);
@@ -87,6 +100,26 @@ export class MemoryPendingStore extends PendingStore {
     if (!record?.answer || !isUsable(record.answer) || record.usedAt !== undefined) return Promise.resolve(false);
     this.records.set(id, { ...record, usedAt: new Date().toISOString() });
     return Promise.resolve(true);
+  }
+
+  override due(request: LeaseRequest, most: number): Promise<readonly DueNotice[]> {
+    const now = Date.now();
+    const due = [...this.notices].filter(([, notice]) => notice.dueAt <= now && !(notice.lease && leftMs(notice.lease) > 0));
+    const leased = due.toSorted(([, one], [, other]) => one.dueAt - other.dueAt).slice(0, most);
+    return Promise.resolve(
+      leased.flatMap(([id, notice]) => {
+        const record = this.records.get(id);
+        this.notices.set(id, { ...notice, lease: nextLease(notice.lease ?? {}, request) });
+        return record ? [{ record, at: notice.at, attempts: notice.attempts }] : [];
+      }),
+    );
+  }
+
+  override reschedule(id: string, owner: string, next?: NextNotice): Promise<void> {
+    if (this.notices.get(id)?.lease?.owner !== owner) return Promise.resolve();
+    if (next) this.notices.set(id, { at: next.at, attempts: next.attempts, dueAt: Date.now() + next.dueInMs });
+    else this.notices.delete(id);
+    return Promise.resolve();
   }
 
   override async answered(id: string, signal: AbortSignal): Promise<Pending> {
@@ -262,6 +295,12 @@ export class MemoryAuditStore extends AuditStore {
 }
 
 const MOST_ACCOUNTS = 1_000;
+
+/** A notice with the time of its next attempt, and the lease of who tells it. */
+interface KeptNotice extends Pick<DueNotice, 'at' | 'attempts'> {
+  readonly dueAt: number;
+  readonly lease?: Lease;
+}
 
 interface KeptAccount extends SessionAccount {
   readonly expiresAt: number;

@@ -18,6 +18,7 @@ import type { RegisteredActor } from '../contracts/tool-call.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 import type { DataPolicyEngine } from '../policy/policy-engine.js';
 import { SchemaValidators } from '../schema/validators.js';
+import { escalatedRoles } from './pending-notices.js';
 import { type GivenReply, PendingError, type ReadReply, readDecision, readReply, type Said } from './pending-reply.js';
 
 /** The person who lists or answers what runs ask, as the application identified them; never taken from a client's body. */
@@ -283,6 +284,7 @@ function toView(record: Pending): PendingView {
     rule: _rule,
     schema: _schema,
     expiresAt: _at,
+    noticeAt: _noticeAt,
     ...view
   } = record;
   return view;
@@ -325,9 +327,11 @@ function maySee(record: Pending, approver: IdentifiedApprover): boolean {
 }
 
 /** Finds the reason why a person may not answer. Where the policy names no one, only the actor of the run may. */
-function refusalFor({ kind, binding, admitted }: Pending, approver: IdentifiedApprover): string | undefined {
+function refusalFor({ kind, binding, admitted, createdAt }: Pending, approver: IdentifiedApprover): string | undefined {
   const terms = admitted.length > 0 ? admitted : [{}];
-  const refusal = terms.map((one) => refusalUnder(one, approver, binding.requesterId)).find((one) => one !== undefined);
+  const refusal = terms
+    .map((one) => refusalUnder(one, approver, { requesterId: binding.requesterId, createdAt }))
+    .find((one) => one !== undefined);
   return refusal && `${refusal} ${MAY[kind]}.`;
 }
 
@@ -343,11 +347,13 @@ function withdrawalRefusalFor({ binding }: Pending, { id }: IdentifiedApprover):
 }
 
 function refusalUnder(
-  { roles, notRequester }: ApprovalTerms,
+  terms: ApprovalTerms,
   { id, roles: held }: IdentifiedApprover,
-  requesterId: string | undefined,
+  { requesterId, createdAt }: Pick<PendingBinding, 'requesterId'> & Pick<Pending, 'createdAt'>,
 ): string | undefined {
+  const { roles, notRequester } = terms;
   if (notRequester && id === requesterId) return 'The actor of the run may not';
+  if (escalatedRoles(terms, { createdAt }).some((role) => held.includes(role))) return undefined;
   if (roles && !roles.some((role) => held.includes(role))) return `Only a person with the role ${roles.join(' or ')} may`;
   if (!roles && !notRequester && id !== requesterId) return 'Only the actor of the run may';
   return undefined;

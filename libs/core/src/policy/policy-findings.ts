@@ -1,7 +1,8 @@
-import { type Finding, isObject, isRecord, TOOL_EFFECTS } from '@toolloop/protocol';
+import { type ApprovalTerms, type Finding, isObject, isRecord, TOOL_EFFECTS } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { AnnouncedTools } from '../catalog/tool-catalog.js';
 import { closestTo, closestTools, isGlob, matchesGlob } from '../catalog/tool-selection.js';
+import { EXPIRES_AFTER_MS } from '../contracts/pending.js';
 import type { ApprovalRule, Policy, PolicyTool } from '../contracts/policy.js';
 import { toJson } from '../schema/canonical-json.js';
 import { SchemaValidators } from '../schema/validators.js';
@@ -31,7 +32,7 @@ export function policyFindings(policy: Policy, at: string, surroundings: PolicyS
 }
 
 function soundFindings(policy: Policy, at: string, { tools, announced, validators, mayVouch = false }: PolicySurroundings): Finding[] {
-  const { requireApproval = [], runBudgets = [], vouched = {} } = policy;
+  const { requireApproval = [], questions = [], runBudgets = [], vouched = {} } = policy;
   const isKnown = ({ tools: patterns = [] }: { readonly tools?: readonly string[] }): boolean =>
     !patterns.some((pattern) => announced.has(pattern));
   return [
@@ -40,6 +41,8 @@ function soundFindings(policy: Policy, at: string, { tools, announced, validator
     ...requireApproval.flatMap((rule, index) =>
       isKnown(rule) ? predicateFindings(rule, `${at}/requireApproval/${index}`, { tools, validators }) : [],
     ),
+    ...requireApproval.flatMap((rule, index) => lateEscalationFindings(rule, `${at}/requireApproval/${index}`)),
+    ...questions.flatMap((rule, index) => lateEscalationFindings(rule, `${at}/questions/${index}`)),
     ...(mayVouch || policy.vouched === undefined ? [] : [{ at: `${at}/vouched`, ...ONLY_THE_APPLICATION }]),
     ...Object.keys(vouched).flatMap((id) => (announced.has(id) && !isGlob(id) ? [] : vouchedFindings(id, `${at}/vouched`, tools))),
     ...runBudgets.flatMap((budget, index) =>
@@ -189,6 +192,21 @@ function argumentFindings(
     }));
 }
 
+/** Finds escalations to people who could not answer any more. */
+function lateEscalationFindings({ escalation = [], expiresAfterMs = EXPIRES_AFTER_MS }: ApprovalTerms, at: string): Finding[] {
+  return escalation.flatMap(({ afterMs }, index) =>
+    afterMs < expiresAfterMs
+      ? []
+      : [
+          {
+            at: `${at}/escalation/${index}`,
+            problem: `It is after ${afterMs} ms, and what is asked expires after ${expiresAfterMs} ms: these people would never be asked.`,
+            remedy: 'Give a smaller afterMs, or a larger expiresAfterMs.',
+          },
+        ],
+  );
+}
+
 /** Finds budgets without a limit, which look like protection. */
 function emptyBudgets(given: unknown, at: string): Finding[] {
   const budgets: readonly unknown[] = Array.isArray(given) ? given : [];
@@ -243,6 +261,14 @@ function record(properties: Readonly<Record<string, JSONSchema7>>, required: rea
 
 const grants = record({ allow: patterns, deny: patterns });
 
+const escalation: JSONSchema7 = {
+  type: 'array',
+  items: record({ afterMs: amount, roles: { type: 'array', items: text, minItems: 1 } }, ['afterMs', 'roles']),
+};
+
+/** Sooner, people would be reminded of what they were only just asked. */
+const remindAfterMs: JSONSchema7 = { type: 'number', minimum: 60_000 };
+
 const approvalRule = record({
   tools: patterns,
   effects,
@@ -254,9 +280,18 @@ const approvalRule = record({
   mayEdit: flag,
   mayRemember: flag,
   expiresAfterMs: amount,
+  remindAfterMs,
+  escalation,
 });
 
-const questionRule = record({ tools: patterns, roles: { type: 'array', items: text }, notRequester: flag, expiresAfterMs: amount });
+const questionRule = record({
+  tools: patterns,
+  roles: { type: 'array', items: text },
+  notRequester: flag,
+  expiresAfterMs: amount,
+  remindAfterMs,
+  escalation,
+});
 
 const runBudget = record({
   tools: patterns,

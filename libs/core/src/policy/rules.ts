@@ -132,7 +132,15 @@ function wantsApproval(rule: ApprovalRule, subject: PolicySubject, { args, flow 
   return !rule.arguments || validators.validate(rule.arguments, structuredClone(args)).length === 0;
 }
 
-const TERMS = ['roles', 'notRequester', 'mayEdit', 'mayRemember', 'expiresAfterMs'] as const satisfies readonly (keyof ApprovalTerms)[];
+const TERMS = [
+  'roles',
+  'notRequester',
+  'mayEdit',
+  'mayRemember',
+  'expiresAfterMs',
+  'remindAfterMs',
+  'escalation',
+] as const satisfies readonly (keyof ApprovalTerms)[];
 
 /** Returns the terms of all rules about the questions of a tool. */
 export function questionTerms(rules: readonly QuestionRule[], subject: PolicySubject): readonly ApprovalTerms[] {
@@ -169,7 +177,9 @@ export function areSamePeople(met: readonly ApprovalTerms[], asked: readonly App
 
 /** Returns the people whom terms ask for; without terms the actor of the run. */
 function peopleIn(terms: readonly ApprovalTerms[]): readonly string[] {
-  return (terms.length > 0 ? terms : [{}]).map(({ roles, notRequester = false }) => JSON.stringify([roles?.toSorted(), notRequester]));
+  return (terms.length > 0 ? terms : [{}]).map(({ roles, notRequester = false, escalation = [] }) =>
+    JSON.stringify([roles?.toSorted(), notRequester, escalation.map((one) => one.roles.toSorted())]),
+  );
 }
 
 /** The way a run handles a call that requires an approval. */

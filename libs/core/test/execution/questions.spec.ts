@@ -164,6 +164,8 @@ describe('a question that a tool asks', () => {
       'a password by its name',
       { key: 'k', question: 'Log in', schema: { type: 'object', properties: { userPassword: { type: 'string' } } } },
     ],
+    ['a token by its name', { key: 'k', question: 'Go on?', schema: { type: 'object', properties: { token: { type: 'string' } } } }],
+    ['a card number by its title', { key: 'k', question: 'Pay', schema: { type: 'string', title: 'Card number' } }],
     ['a secret by its format', { key: 'k', question: 'Log in', schema: { type: 'string', format: 'password' } }],
     ['a secret by its words', { key: 'k', question: 'What is your API key?', schema: { type: 'string' } }],
     ['nested objects', { key: 'k', question: 'What?', schema: { type: 'object', properties: { a: { type: 'object' } } } }],

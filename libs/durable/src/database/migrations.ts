@@ -13,7 +13,7 @@ export interface Migration {
   readonly statements: readonly string[];
 }
 
-/** The questions of runs to people, and their answers. `owner` and `expires_at` are the lease of a process that is deciding one. */
+/** The questions of runs to people, and their answers. `owner` and `expires_at` are the lease of a process that is deciding one; the columns of the notice say when people are told next, and who tells them. */
 const PENDING = [
   `create table toolloop.pending (
     id text primary key,
@@ -27,6 +27,11 @@ const PENDING = [
     owner text,
     expires_at timestamptz(3),
     used_at timestamptz(3),
+    notice_at timestamptz(3),
+    notice_due timestamptz(3),
+    notice_attempts int not null default 0,
+    notice_owner text,
+    notice_expires_at timestamptz(3),
     created_at timestamptz not null default now()
   )`,
   `create unique index pending_of_tenant on toolloop.pending (tenant, position)`,
@@ -34,6 +39,7 @@ const PENDING = [
   `create index pending_of_run on toolloop.pending (tenant, run_id, position)`,
   `create index pending_of_conversation on toolloop.pending (tenant, conversation, position) where conversation is not null`,
   `create index pending_created on toolloop.pending (created_at)`,
+  `create index pending_notices on toolloop.pending (notice_due) where decision is null and notice_due is not null`,
 ];
 
 /** The journal. `effect` is what a call did in a transaction of this database; `owner`, `epoch` and `expires_at` are the lease of a call that has not ended. */

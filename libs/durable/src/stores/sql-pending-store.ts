@@ -1,5 +1,7 @@
 import { withdrawal } from '@toolloop/core/internal';
 import {
+  type DueNotice,
+  type NextNotice,
   type Pending,
   type PendingAnswer,
   type PendingBinding,
@@ -27,8 +29,8 @@ export class SqlPendingStore extends PendingStore {
   override async add({ answer, usedAt, ...record }: Pending): Promise<void> {
     const { id, binding } = record;
     await this.database.query(
-      `insert into toolloop.pending (id, tenant, run_id, conversation, record, decision, answer, used_at) values ($1, $2, $3, $4, $5, $6, $7, $8)
-       on conflict (id) do nothing`,
+      `insert into toolloop.pending (id, tenant, run_id, conversation, record, decision, answer, used_at, notice_at, notice_due)
+       values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9) on conflict (id) do nothing`,
       [
         storableKey(id, 'id of the question'),
         storableKey(binding.tenant, 'tenant'),
@@ -38,6 +40,7 @@ export class SqlPendingStore extends PendingStore {
         answer?.decision ?? null,
         answer ? storedJson(answer, 'answer') : null,
         usedAt ?? null,
+        record.noticeAt ?? null,
       ],
     );
   }
@@ -94,6 +97,29 @@ export class SqlPendingStore extends PendingStore {
     return used.length > 0;
   }
 
+  override async due({ owner, forMs }: LeaseRequest, most: number): Promise<readonly DueNotice[]> {
+    const rows = await this.database.query<NoticeRow>(
+      `update toolloop.pending set notice_owner = $1, notice_expires_at = ${inMs('$2')}
+       where id in (
+         select id from toolloop.pending where decision is null and notice_due <= clock_timestamp()
+           and (notice_expires_at is null or notice_expires_at <= clock_timestamp())
+         order by notice_due limit $3 for update skip locked
+       ) returning ${COLUMNS}, notice_at, notice_attempts`,
+      [owner, forMs, most],
+    );
+    return rows.map((row) => ({ record: recordOf(row), at: row.notice_at.toISOString(), attempts: row.notice_attempts }));
+  }
+
+  override async reschedule(id: string, owner: string, next?: NextNotice): Promise<void> {
+    if (!isStorable(id)) return;
+    await this.database.query(
+      `update toolloop.pending set notice_at = $3, notice_attempts = $4, notice_owner = null, notice_expires_at = null,
+         notice_due = case when $3::timestamptz is null then null else ${inMs('$5')} end
+       where id = $1 and notice_owner = $2`,
+      [id, owner, next?.at ?? null, next?.attempts ?? 0, next?.dueInMs ?? 0],
+    );
+  }
+
   override async answered(id: string, signal: AbortSignal): Promise<Pending> {
     return recordOf(await this.watch.answered(id, signal));
   }
@@ -148,6 +174,14 @@ export class WakingPendingStore extends PendingStore {
     return this.store.use(id);
   }
 
+  override due(request: LeaseRequest, most: number): Promise<readonly DueNotice[]> {
+    return this.store.due(request, most);
+  }
+
+  override reschedule(id: string, owner: string, next?: NextNotice): Promise<void> {
+    return this.store.reschedule(id, owner, next);
+  }
+
   override answered(id: string, signal: AbortSignal): Promise<Pending> {
     return this.store.answered(id, signal);
   }
@@ -163,6 +197,12 @@ export interface PendingRow {
   readonly record: Pending;
   readonly answer: PendingAnswer | null;
   readonly used_at: Date | null;
+}
+
+/** A question with its notice that is due. */
+interface NoticeRow extends PendingRow {
+  readonly notice_at: Date;
+  readonly notice_attempts: number;
 }
 
 export function recordOf({ record, answer, used_at: usedAt }: PendingRow): Pending {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Pending, PendingAnswer, PendingApproval, PendingOf, PendingStore } from '@toolloop/core/stores';
 import { atOnce, AWKWARD_TEXTS, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
 
@@ -12,9 +13,9 @@ export function pendingStoreContract(name: string, make: () => Promise<StoreUnde
 
 function record(
   tenant: string,
-  more: { readonly runId?: string; readonly reason?: string; readonly conversation?: string } = {},
+  more: { readonly runId?: string; readonly reason?: string; readonly conversation?: string; readonly noticeAt?: string } = {},
 ): PendingApproval {
-  const { runId = `run_${randomUUID()}`, reason = 'It is dear.', conversation } = more;
+  const { runId = `run_${randomUUID()}`, reason = 'It is dear.', conversation, noticeAt } = more;
   const call = { runId, toolCallId: 'call_1', declaredId: 'bank__pay' };
   const id = randomUUID();
   const expiresAt = new Date(Date.now() + 60_000).toISOString();
@@ -22,6 +23,7 @@ function record(
     id,
     kind: 'approval',
     ...(conversation !== undefined && { conversation }),
+    ...(noticeAt !== undefined && { noticeAt }),
     request: {
       ...call,
       approvalId: id,
@@ -86,6 +88,8 @@ const CONTRACT: Contract<PendingStore> = {
     { name: 'lists the oldest first, page by page', check: pages },
     { name: 'lists what a run asked, and what is open', check: filters },
     { name: 'lists what the runs of a conversation asked, page by page', check: filtersConversations },
+    { name: 'leases a notice that is due to one of many who ask at once', check: leasesNotices },
+    { name: 'leases a notice again once its lease has expired, or it is due again', check: repeatsNotices },
     { name: 'lists nothing of another tenant, and no page after one of its', check: separatesTenants },
   ],
   restart: {
@@ -240,4 +244,45 @@ async function separatesTenants({ store, tenant, otherTenant }: PendingTrial): P
   assert.deepEqual((await store.list({ tenant })).map(idOf), [idOf(mine)]);
   assert.deepEqual((await store.list({ tenant, after: idOf(theirs) })).map(idOf), [idOf(mine)]);
   assert.deepEqual(await store.list({ tenant: `${tenant}%` }), []);
+}
+
+const ALL = 1_000;
+const LONG_MS = 600_000;
+const inMs = (ms: number): string => new Date(Date.now() + ms).toISOString();
+
+async function leasesNotices(trial: PendingTrial): Promise<void> {
+  const { store, tenant } = trial;
+  const noticeAt = inMs(-1_000);
+  const due = await added(store, tenant, { noticeAt });
+  const answered = await added(store, tenant, { noticeAt });
+  const others = new Set([answered, await added(store, tenant, { noticeAt: inMs(LONG_MS) }), await added(store, tenant)].map(idOf));
+  await store.answer(idOf(answered), yes());
+  const asked = await atOnce(trial, 10, (one) => one.due({ owner: randomUUID(), forMs: LONG_MS }, ALL));
+  const leased = asked.flat();
+  const mine = leased.filter(({ record: { id } }) => id === idOf(due));
+  assert.deepEqual(
+    mine.map(({ at, attempts, record: { binding } }) => [at, attempts, binding.tenant]),
+    [[noticeAt, 0, tenant]],
+  );
+  assert.ok(leased.every(({ record: { id } }) => !others.has(id)));
+}
+
+async function repeatsNotices({ store, other, tenant }: PendingTrial): Promise<void> {
+  const id = idOf(await added(store, tenant, { noticeAt: inMs(-1_000) }));
+  const due = async (one: PendingStore, owner: string, forMs = LONG_MS) =>
+    (await one.due({ owner, forMs }, ALL)).filter(({ record: found }) => found.id === id).map(({ at, attempts }) => ({ at, attempts }));
+  assert.equal((await due(store, 'first', 1)).length, 1);
+  await wait(20);
+  assert.equal((await due(other, 'second')).length, 1, 'the lease has expired');
+  await store.reschedule(id, 'first');
+  const next = { at: inMs(5_000), attempts: 3 };
+  await store.reschedule(id, 'second', { ...next, dueInMs: 1 });
+  await wait(20);
+  assert.deepEqual(await due(other, 'third'), [next]);
+  await other.reschedule(id, 'third', { ...next, dueInMs: LONG_MS });
+  assert.deepEqual(await due(store, 'fourth'), []);
+  const last = idOf(await added(store, tenant, { noticeAt: inMs(-1_000) }));
+  await store.due({ owner: 'last', forMs: LONG_MS }, ALL);
+  await store.reschedule(last, 'last');
+  assert.ok((await other.due({ owner: 'fifth', forMs: 1 }, ALL)).every(({ record: found }) => found.id !== last));
 }
