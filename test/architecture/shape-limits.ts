@@ -38,7 +38,7 @@ export const LIMITS: Readonly<Record<string, Limits>> = {
     oddFileNames: [0],
   },
   core: {
-    files: [198, 140],
+    files: [199, 140],
     largestFolder: [27],
     lines: [41000],
     linesPerImport: [20],

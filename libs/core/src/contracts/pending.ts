@@ -127,7 +127,7 @@ export interface NextNotice extends Pick<DueNotice, 'at' | 'attempts'> {
   readonly dueInMs: number;
 }
 
-/** A notice about what waits for people. It has no argument, no question and no answer: whoever may see those finds them by the id. */
+/** A notice about what waits for people. It has no argument, no question and no answer: those who may see them find them by the id. */
 export interface PendingNotice {
   /** The same for every attempt at this notice, so that its receiver knows a repetition. */
   readonly noticeId: string;

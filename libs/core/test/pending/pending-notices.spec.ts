@@ -48,10 +48,15 @@ const pay = tool({
 
 async function desk(
   terms: ApprovalTerms,
-  { notifiers = [new Told()], store = new MemoryPendingStore() }: { notifiers?: Notifier[]; store?: PendingStore } = {},
+  {
+    notifiers = [new Told()],
+    store = new MemoryPendingStore(),
+    asks = 1,
+  }: { notifiers?: Notifier[]; store?: PendingStore; asks?: number } = {},
 ) {
   const policy: Policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [terms] };
-  const model = new ScriptedModel([calls(call('bank__pay', { to: 'SECRET-IBAN' })), text('Paid.')]);
+  const pays = calls(call('bank__pay', { to: 'SECRET-IBAN' }));
+  const model = new ScriptedModel(Array.from({ length: asks }, () => pays).concat(text('Paid.')));
   const module = await Test.createTestingModule({
     imports: [ToolLoopModule.forRoot({ model, policy, tools: [pay], providers: [{ provide: PendingStore, useValue: store }] })],
     providers: notifiers.map((useValue, index) => ({ provide: `notifier ${index}`, useValue })),
@@ -99,7 +104,7 @@ describe('notices about what waits', () => {
 
   it('end with the answer, and with a withdrawal', async () => {
     const told = new Told();
-    const { ask, pass, inbox } = await desk({}, { notifiers: [told] });
+    const { ask, pass, inbox } = await desk({}, { notifiers: [told], asks: 2 });
     for (const decision of ['approve', 'withdraw'] as const) {
       await ask();
       const [request] = await inbox.list(alice);
