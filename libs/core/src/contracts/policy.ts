@@ -45,10 +45,7 @@ export interface FlowRule {
 }
 
 /** The people who answer the questions of tools. Where several rules are about a tool, a person must meet the terms of each. */
-export interface QuestionRule extends Pick<
-  ApprovalTerms,
-  'roles' | 'notRequester' | 'expiresAfterMs' | 'remindAfterMs' | 'escalation'
-> {
+export interface QuestionRule extends Pick<ApprovalTerms, 'roles' | 'notRequester' | 'expiresAfterMs' | 'remindAfterMs' | 'escalation'> {
   /** @default every tool */
   readonly tools?: readonly string[];
 }
