@@ -3,6 +3,8 @@ import { type AnnouncedTools, ToolCatalog } from './catalog/tool-catalog.js';
 import type { CatalogEntry } from './catalog/tool-selection.js';
 import { ToolExplorer, listedRaw } from './discovery/tool-explorer.js';
 import { ToolFeature } from './discovery/tool-feature.js';
+import { BoundedStores } from './execution/bounded-stores.js';
+import { rehearsalFindings } from './execution/rehearsal.js';
 import { RESULT_READER, VALUE_TOOLS } from './execution/run-tools.js';
 import { SEARCH_TOOL } from './strategies/tool-search.js';
 import { ActorDirectory } from './contracts/tool-call.js';
@@ -69,6 +71,10 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     findings.push(
       ...directiveFindings(declarers, this.explorer.instancesOf(ActorDirectory).length > 0),
       ...immediateEffectFindings(declarers, this.settings.options.directives, 'refuse'),
+      ...rehearsalFindings(
+        declarers,
+        this.explorer.instancesOf(BoundedStores).some(({ transactions }) => transactions),
+      ),
       ...this.settings.findings(),
       ...this.loopFindings(),
       ...this.subRunFindings(entries),

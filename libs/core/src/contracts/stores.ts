@@ -121,6 +121,10 @@ export abstract class CallTransactions {
    * already it resolves to what was kept, and `work` is not run. Rejects, with nothing done, where `work` rejects and for a call that the journal has not begun.
    */
   abstract once<Result>(call: JournalKey, work: () => Promise<Result>): Promise<Result>;
+  /** Runs `work` in one transaction that is rolled back whatever becomes of it, once the database has checked what it would check at a commit. */
+  abstract rehearse<Result>(work: () => Promise<Result>): Promise<Result>;
+  /** Runs `work` within a transaction of `rehearse`, for a call that the journal does not know; it resolves as `once` does. */
+  abstract unmarked<Result>(work: () => Promise<Result>): Promise<Result>;
 }
 
 /**
@@ -268,15 +272,11 @@ export interface RunWrite {
   readonly ending?: { readonly status: 'waiting' | 'ended' } & Required<Pick<RunRecord, 'finishReason'>> & Pick<RunRecord, 'waitingFor'>;
 }
 
-/** A selection of one actor's runs. */
-export interface RunQuery {
+/** A selection of one actor's runs, page by page. */
+export interface RunQuery extends ConversationListing {
   readonly tenant: string;
   readonly actorId: string;
   readonly status?: RunStatus;
-  /** @default 100 */
-  readonly limit?: number;
-  /** The id of the last one of the page before. */
-  readonly after?: string;
 }
 
 /** A selection of a run's events. */

@@ -169,6 +169,16 @@ export interface ToolSettings {
    */
   readonly idempotent?: boolean;
   /**
+   * For a `state_change` all of whose writes go through `context.transaction`: has a rehearsal make the call and roll it back, so that later calls see what it changed.
+   * @default it is previewed
+   */
+  readonly rehearse?: 'transaction';
+  /**
+   * For a tool with `rehearse`: returns the rows that a call would change as they are now, by names for people, with their versions if they have some, e.g.
+   * `{ 'Order 7': { version: 3, status: 'new' } }`. Where they have changed when the rehearsal is approved, nothing of it is performed. @default only reads are compared
+   */
+  rowsBefore?(this: void, input: unknown, context: ToolCallContext): JsonObject | Promise<JsonObject>;
+  /**
    * The most calls of the tool at once in the process, over all runs and tenants. Others wait their turn, within their time. A method that still runs after its
    * time is up no longer counts. @default no limit
    */
@@ -228,6 +238,8 @@ export const TOOL_SETTINGS = defineOptions<ToolSettings>(
     questions: { ...FUNCTION, wanted: 'a function: (input, context) => questions' },
     idempotencyScope: oneOf('actor', 'tenant'),
     idempotent: BOOLEAN,
+    rehearse: oneOf('transaction'),
+    rowsBefore: { ...FUNCTION, wanted: 'a function: (input, context) => rows by their names' },
     concurrency: WHOLE_ABOVE_ZERO,
     execution: optionsOf(TOOL_EXECUTION_OPTIONS, { isHere: true, isMerged: true }),
     failed: FUNCTION,

@@ -1,7 +1,7 @@
 import type { Type } from '@nestjs/common';
 import { INJECTABLE_WATERMARK, PROPERTY_DEPS_METADATA, SELF_DECLARED_DEPS_METADATA } from '@nestjs/common/constants.js';
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/spec';
-import type { ToolEffect, ToolPreview } from '@toolloop/protocol';
+import type { JsonObject, ToolEffect, ToolPreview } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { SubRun, SubRunProfile } from '../contracts/loop-request.js';
 import type { Question, RunContext, ToolCallContext } from '../contracts/tool-call.js';
@@ -117,7 +117,17 @@ export type RawInput<Input = unknown> = Type<Input> | StandardInput<Input> | JSO
 /** The options of a tool that is no method of a provider. */
 export type RawToolDeclaration<Input = unknown> = Omit<
   LlmToolOptions,
-  'name' | 'output' | 'outputSchema' | 'reveal' | 'idempotencyKey' | 'questions' | 'canCall' | 'preflight' | 'preview' | 'directive'
+  | 'name'
+  | 'output'
+  | 'outputSchema'
+  | 'reveal'
+  | 'idempotencyKey'
+  | 'questions'
+  | 'rowsBefore'
+  | 'canCall'
+  | 'preflight'
+  | 'preview'
+  | 'directive'
 > & {
   /** The tool's id, with its namespace: `web__fetch_page`. */
   readonly id: string;
@@ -127,6 +137,8 @@ export type RawToolDeclaration<Input = unknown> = Omit<
   idempotencyKey?(this: void, input: Input, context: RunContext): string;
   /** As in `@LlmTool()`. */
   questions?(this: void, input: Input, context: ToolCallContext): readonly Question[] | Promise<readonly Question[]>;
+  /** As in `@LlmTool()`. */
+  rowsBefore?(this: void, input: Input, context: ToolCallContext): JsonObject | Promise<JsonObject>;
   /** As in `@LlmTool()`, as a function. */
   readonly canCall?: (run: RunContext) => ToolWord | Promise<ToolWord>;
   /** As in `@LlmTool()`, as a function. */

@@ -12,7 +12,7 @@ import { DirectiveError, type DirectiveService, type DirectiveView } from './dir
 
 /** A tool of the application, on its own or of an entity, as far as its directive goes. */
 export interface DirectiveDeclarer extends Pick<CatalogEntry, 'at'> {
-  readonly tool: Pick<ToolTemplate, 'directive' | 'timeoutMs' | 'subRun'> & Pick<Tool, 'spec'>;
+  readonly tool: Pick<ToolTemplate, 'directive' | 'timeoutMs' | 'subRun' | 'rehearse' | 'rowsBefore' | 'questions'> & Pick<Tool, 'spec'>;
 }
 
 /** Returns the tools that may have directives: those of services, and those of every instance of an entity. */

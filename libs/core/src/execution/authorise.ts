@@ -21,6 +21,7 @@ import {
   CallPending,
   type DecidedCall,
   type Effects,
+  inPlace,
   type ReadArguments,
   type ReadCall,
 } from './call.js';
@@ -233,8 +234,10 @@ export class Authorisation {
       layers = await untilAborted(Promise.resolve(finding), context.signal);
       if (!layers) return built;
       const { admit } = layers;
-      const admitted = this.parts.contexts.run(context, () => admit(built, context));
-      return await untilAborted(admitted, context.signal);
+      return await inPlace(call, () => {
+        const admitted = this.parts.contexts.run(context, () => admit(built, context));
+        return untilAborted(admitted, context.signal);
+      });
     } catch (error) {
       if (context.signal.aborted) throw Interruption.from(context.signal);
       const known = await explained(layers, error, { input: built, context });

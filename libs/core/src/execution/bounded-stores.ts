@@ -324,6 +324,16 @@ class BoundedTransactions extends CallTransactions {
   override once<Result>(call: JournalKey, work: () => Promise<Result>): Promise<Result> {
     return askStore(() => this.transactions.once(call, () => asPart(work)), { longestMs: Infinity });
   }
+
+  /** Nothing of it is kept, but the method of a tool is not called twice. */
+  override rehearse<Result>(work: () => Promise<Result>): Promise<Result> {
+    return askStore(() => this.transactions.rehearse(() => asPart(work)), { longestMs: Infinity, isRepeatable: false });
+  }
+
+  /** It is repeated with the transaction that it is part of, or not at all. */
+  override unmarked<Result>(work: () => Promise<Result>): Promise<Result> {
+    return askStore(() => this.transactions.unmarked(work), { longestMs: Infinity, isRepeatable: false });
+  }
 }
 
 /** The time for which a tenant that was found counts as there. */

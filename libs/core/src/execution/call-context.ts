@@ -9,7 +9,7 @@ import { PendingService } from '../pending/pending.service.js';
 import { type CallUnderWay, DataPolicyEngine, decide, subjectOf } from '../policy/policy-engine.js';
 import { compileReveal } from '../schema/reveal.js';
 import { BoundedStores } from './bounded-stores.js';
-import { CallFailure, Interruption, linkSignal, unexplained } from './call-failure.js';
+import { CallFailure, Interruption, linkSignal, unexplained, untilAborted } from './call-failure.js';
 import { advance, type Call, type ExecutionScope, type ReadCall } from './call.js';
 import { CallCredentials, discreet, discreetLogger } from './credentials.js';
 import { projected, RedactionError } from './describe.js';
@@ -56,7 +56,7 @@ export class CallContextFactory {
     const { toolCallMs: ms } = limits;
     const stoppable = stoppableCall(call, () => link.abort(new Interruption('aborted', STOPPED)));
     const report = new ProgressReport(call, this.logger);
-    const transaction = this.transactionFor(call, report);
+    const transaction = this.transactionFor(call, report, () => link.signal);
     const idempotencyKey = idempotencyKeyOf(call);
     const link = linkSignal(scope.signal, { ms, message: `The tool did not answer within ${ms} ms.` });
     if (stoppable) this.inForce.underWay.add(stoppable);
@@ -88,7 +88,7 @@ export class CallContextFactory {
   }
 
   /** A call that is over has been told its outcome, so it is not done any more: what it did is rolled back. */
-  private transactionFor(call: ReadCall, report: ProgressReport): ToolCallContext['transaction'] {
+  private transactionFor(call: ReadCall, report: ProgressReport, signal: () => AbortSignal): ToolCallContext['transaction'] {
     const transactions = this.stores.transactions;
     if (!transactions || call.tool.spec.effect === 'read_only') return undefined;
     let isTaken = false;
@@ -96,11 +96,13 @@ export class CallContextFactory {
       report.assertRunning();
       if (isTaken) throw new Error('A call has only one transaction, by which it is recognized later. Do everything in it.');
       isTaken = true;
-      return transactions.once(journalKeyOf(call), async () => {
+      const whole = async (): Promise<Awaited<ReturnType<typeof work>>> => {
         const result = await work();
         report.assertRunning();
         return result;
-      });
+      };
+      if (!call.scope.rehearsal) return transactions.once(journalKeyOf(call), whole);
+      return transactions.unmarked(() => untilAborted(whole(), signal())); // the next call of the rehearsal waits for its end
     };
   }
 

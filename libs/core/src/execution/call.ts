@@ -149,6 +149,8 @@ export interface Call {
   readonly attempt?: number;
   /** The record of a call that is a run, as far as it came. */
   readonly subRun?: SubRunRecord;
+  /** Runs code of the application behind what was rehearsed before, and rolls it back. Set in a rehearsal. */
+  readonly rolledBack?: <Result>(work: () => Promise<Result>) => Promise<Result>;
   /** Set in a rehearsal, once it is known which. */
   readonly rehearsal?: 'rehearsed' | 'previewed';
   /** Labels of the result, where they are not the same for every call of the tool. */
@@ -173,6 +175,11 @@ export type AuthorisedCall = ReadCall & Required<Pick<Call, 'sent'>>;
 /** Adds what a stage has found out, and returns the call as the next stage takes it. */
 export const advance = <From extends Call, Found extends Partial<Call>>(call: From, found: Found): From & Found =>
   Object.assign(call, found);
+
+/** Runs code of the application about a call, in a rehearsal as if what was rehearsed before had taken place. */
+export function inPlace<Result>({ rolledBack }: Call, work: () => Promise<Result>): Promise<Result> {
+  return rolledBack ? rolledBack(work) : work();
+}
 
 /** The return value of a method. */
 export interface MethodAnswer {

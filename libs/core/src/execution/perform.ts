@@ -58,6 +58,11 @@ export class CallPerformer {
     return this.concluded(call, () => Promise.resolve({ live: kept, result: kept, attachments: [], method: 'answered' }));
   }
 
+  /** Calls the method of a rehearsed call once more, within the transaction of another. Nothing is told, and nothing is kept. */
+  again(call: AuthorisedCall): Promise<InvokedResult> {
+    return this.invoker.invoke(call, call.input.built);
+  }
+
   private async concluded(call: AuthorisedCall, invoke: () => Promise<InvokedResult>): Promise<ToolOutcome> {
     try {
       return await this.shown(call, await invoke());
@@ -104,7 +109,8 @@ export class CallPerformer {
   private async attempt(call: AuthorisedCall, built: unknown): Promise<InvokedResult> {
     if (call.asking) advance(call, { asking: undefined });
     try {
-      const invoked = await this.invoker.invoke(call, built);
+      const { rolledBack } = call;
+      const invoked = await (rolledBack ? rolledBack(() => this.invoker.invoke(call, built)) : this.invoker.invoke(call, built));
       if (!call.asking) return invoked;
     } catch (error) {
       if (!call.asking) throw error;

@@ -8,13 +8,14 @@ import {
   ToolError,
   type ToolPreview,
 } from '@toolloop/protocol';
+import type { ToolCallContext } from '../contracts/tool-call.js';
 import { isRefusal, type ToolWord } from '../contracts/tool.js';
 import { fromCanonical } from '../schema/canonical-json.js';
 import { visible } from '../schema/foreign-schema.js';
 import { compileReveal } from '../schema/reveal.js';
 import type { CallContextFactory } from './call-context.js';
 import { CallFailure, failureOf, untilAborted } from './call-failure.js';
-import type { ReadCall } from './call.js';
+import { inPlace, type ReadCall } from './call.js';
 import { readInput } from './read-arguments.js';
 
 /** The tool's own words for what a call would do, for the person who approves it. */
@@ -32,17 +33,13 @@ export class CallPreview {
     const { tool, input, scope } = call;
     const { preview } = tool;
     if (!preview) return undefined;
-    const { context, close } = this.contexts.open(call);
     try {
-      const making = this.contexts.run(context, async () => preview(await copyOf(call), context));
-      return shownPreview(await untilAborted(making, context.signal), input.args, tool.input.hidden);
+      return shownPreview(await asked(call, this.contexts, preview), input.args, tool.input.hidden);
     } catch (error) {
       if (scope.signal.aborted) throw error;
       this.logger.warn(`The preview of ${tool.spec.declaredId} failed (run ${scope.run.runId}).`, error);
       if (tool.directive?.preview === 'required') throw unshown(error);
       return undefined;
-    } finally {
-      close();
     }
   }
 }
@@ -55,11 +52,22 @@ export class CallPreview {
 export async function preflightOf(call: ReadCall, contexts: CallContextFactory): Promise<ToolWord> {
   const { preflight } = call.tool;
   if (!preflight) return true;
+  const answer: unknown = await asked<unknown>(call, contexts, preflight);
+  return isRefusal(answer) ? answer : answer === true;
+}
+
+/** Asks code of the application about a call before it is made, within the tool's time limit. */
+export async function asked<Answer>(
+  call: ReadCall,
+  contexts: CallContextFactory,
+  hook: (input: unknown, context: ToolCallContext) => Answer | Promise<Answer>,
+): Promise<Answer> {
   const { context, close } = contexts.open(call);
   try {
-    const asking = contexts.run(context, async () => preflight(await copyOf(call), context));
-    const answer: unknown = await untilAborted<unknown>(asking, context.signal);
-    return isRefusal(answer) ? answer : answer === true;
+    return await inPlace(call, () => {
+      const asking = contexts.run(context, async () => hook(await copyOf(call), context));
+      return untilAborted(asking, context.signal);
+    });
   } finally {
     close();
   }

@@ -1,34 +1,132 @@
-import type { ApprovalTerms, RehearsedCall } from '@toolloop/protocol';
+import type { ApprovalTerms, Finding, RehearsedCall } from '@toolloop/protocol';
+import type { CallTransactions } from '../contracts/stores.js';
+import type { Tool } from '../contracts/tool.js';
+import { KeyedMutex } from '../pending/keyed-mutex.js';
+import { type Fingerprint, fingerprintOf, type KeptCall, type RunRehearsal } from '../pending/run-rehearsal.js';
 import { toJsonObject } from '../schema/canonical-json.js';
-import type { KeptCall, RunRehearsal } from '../pending/run-rehearsal.js';
-import { notBegun } from './call-failure.js';
-import { advance, type AuthorisedCall, type ToolOutcome } from './call.js';
+import type { SchemaValidators } from '../schema/validators.js';
+import type { CallContextFactory } from './call-context.js';
+import { CallFailure, notBegun } from './call-failure.js';
+import { advance, type AuthorisedCall, type ExecutionScope, type InvokedResult, type ToolOutcome } from './call.js';
 import { answeredFor, shownArguments } from './describe.js';
 import type { CallPerformer } from './perform.js';
-import type { CallPreview } from './preview.js';
+import { asked, type CallPreview } from './preview.js';
+import { readArguments } from './read-arguments.js';
+import { limitsOf, type ToolResolution } from './resolve-tool.js';
+import type { ExecutionOptions } from '../contracts/tool-call.js';
+
+/** The services of {@link CallRehearsal}. */
+export interface RehearsalParts {
+  readonly performer: CallPerformer;
+  readonly preview: CallPreview;
+  readonly contexts: CallContextFactory;
+  readonly resolution: ToolResolution;
+  readonly validators: SchemaValidators;
+  readonly rules: { optionsFor(tool: Tool, run: ExecutionScope['options']): ExecutionOptions };
+  /** Absent where there is no database that tools share with the journal: then every change is previewed. */
+  readonly transactions: CallTransactions | undefined;
+}
 
 /** The stage of a rehearsal in the place of an effect: a call is made and rolled back, or shown and not made. */
 export class CallRehearsal {
-  constructor(
-    private readonly performer: CallPerformer,
-    private readonly preview: CallPreview,
-  ) {}
+  /** Each makes the writes before it again, so two at once would only wait for each other's locks. */
+  private readonly turns = new KeyedMutex();
 
-  /** @throws As {@link CallPerformer.perform} does. */
+  constructor(private readonly parts: RehearsalParts) {}
+
+  /** @throws As {@link CallPerformer.perform} does, but of no effect: nothing is kept. */
   async rehearse(call: AuthorisedCall, rehearsal: RunRehearsal): Promise<ToolOutcome> {
     const { signal } = call.scope;
     if (signal.aborted) throw notBegun(signal);
-    if (!isHarmless(call)) return this.previewed(call, rehearsal);
-    return this.performer.perform(advance(call, { rehearsal: 'rehearsed' }));
+    switch (this.partOf(call)) {
+      case 'preview':
+        return this.previewed(call, rehearsal);
+      case 'read':
+        return this.read(call, rehearsal);
+      case 'write':
+        return this.written(call, rehearsal);
+    }
+  }
+
+  /** Tells whether a call is made: it must stay within the application, and change nothing but in a transaction. */
+  private partOf({ tool, decision }: AuthorisedCall): 'read' | 'write' | 'preview' {
+    const { effect, labels } = tool.spec;
+    if (labels.egress || happensElsewhere(tool)) return 'preview';
+    if (effect === 'read_only') return decision?.kind === 'allow' ? 'read' : 'preview';
+    const isRolledBack = effect === 'state_change' && tool.rehearse === 'transaction';
+    return isRolledBack && this.parts.transactions ? 'write' : 'preview';
   }
 
   /** Answers a call that is not made. Only what the tool's own preview tells of it can be a stranger's words. */
   private async previewed(call: AuthorisedCall, rehearsal: RunRehearsal): Promise<ToolOutcome> {
-    const preview = await this.preview.of(call);
+    const preview = await this.parts.preview.of(call);
     advance(call, { rehearsal: 'previewed', ...(!preview && { labels: { returns: 'trusted', reads: 'public' } }) });
     const isRead = call.tool.spec.effect === 'read_only';
-    if (!isRead) rehearsal.add(keptCall(call, { as: 'previewed', ...(preview && { preview }) }));
-    return answeredFor(call, {}, toJsonObject({ status: 'previewed', note: isRead ? READ_LEFT_OUT : CHANGE_LEFT_OUT, preview }));
+    if (!isRead) rehearsal.add(keptCall(call, { as: 'previewed', ...(preview && { preview }) }), call.tool);
+    const note = isRead ? READ_LEFT_OUT : CHANGE_LEFT_OUT;
+    return answeredFor(call, {}, toJsonObject({ status: 'previewed', note, preview }));
+  }
+
+  private async read(call: AuthorisedCall, rehearsal: RunRehearsal): Promise<ToolOutcome> {
+    const { tool } = call;
+    const outcome = await this.parts.performer.perform(advance(call, { rehearsal: 'rehearsed' }));
+    const isBuiltIn = tool.origin.source === BUILT_IN;
+    if (!isBuiltIn) rehearsal.add(keptCall(call, { as: 'rehearsed' }, resultOf(tool, outcome.live)), tool);
+    return outcome;
+  }
+
+  private async written(call: AuthorisedCall, rehearsal: RunRehearsal): Promise<ToolOutcome> {
+    const { performer, preview: previews } = this.parts;
+    const { tool, scope } = call;
+    const preview = await previews.of(call);
+    const before = await this.rowsBefore(call);
+    advance(call, { rehearsal: 'rehearsed', rolledBack: (work) => this.inTransaction(scope, rehearsal, work) });
+    const outcome = await performer.perform(call).catch(toRolledBack);
+    const { result } = outcome.record;
+    const told = { as: 'rehearsed', ...(preview && { preview }), ...(result !== undefined && { result }) } as const;
+    rehearsal.add(keptCall(call, told, before), tool);
+    return outcome;
+  }
+
+  private async rowsBefore(call: AuthorisedCall): Promise<Fingerprint | undefined> {
+    const { rowsBefore } = call.tool;
+    return rowsBefore && fingerprintOf(toJsonObject(await asked(call, this.parts.contexts, rowsBefore)));
+  }
+
+  /** Runs code of the application behind the writes that the run has rehearsed, if any. */
+  behindWrites<Result>(scope: ExecutionScope, rehearsal: RunRehearsal, work: () => Promise<Result>): Promise<Result> {
+    return rehearsal.writes.length > 0 ? this.inTransaction(scope, rehearsal, work) : work();
+  }
+
+  private inTransaction<Result>(scope: ExecutionScope, rehearsal: RunRehearsal, work: () => Promise<Result>): Promise<Result> {
+    const { transactions } = this.parts;
+    if (!transactions) throw new Error('The application has no database in which a call can be rehearsed.');
+    return this.turns.run(scope.run.runId, () =>
+      transactions.rehearse(async () => {
+        for (const write of rehearsal.writes) await this.again(write, scope, rehearsal);
+        return work();
+      }),
+    );
+  }
+
+  /** Makes a call again that was let in before, within the transaction of another. Nothing is said of it. */
+  private async again(kept: KeptCall, scope: ExecutionScope, rehearsal: RunRehearsal): Promise<InvokedResult> {
+    const { shown, index } = kept;
+    const tool = rehearsal.toolOf(kept) ?? scope.toolset.findCallable(shown.tool);
+    if (!tool) throw CallFailure.of('tool_gone', `The tool "${shown.tool}", which was rehearsed before, is no longer available.`);
+    const { validators, performer, resolution, rules } = this.parts;
+    const made = { toolCallId: shown.toolCallId, name: shown.tool, arguments: kept.arguments };
+    const call = {
+      request: { call: made, step: shown.step, index },
+      scope: { ...scope, emit: () => undefined },
+      startedAt: new Date(),
+      options: rules.optionsFor(tool, scope.options),
+      limits: limitsOf(tool, scope, undefined),
+      tool: { ...tool, concurrency: undefined }, // the call for which it is made may have the only place
+    };
+    const found = tool.rehydration ? advance(call, { tool: await resolution.fresh(call, tool.rehydration) }) : call;
+    const input = await readArguments(validators, found, kept.arguments);
+    return performer.again(advance(found, { input, sent: input }));
   }
 }
 
@@ -36,14 +134,31 @@ const CHANGE_LEFT_OUT =
   'This is a rehearsal: the call was not made, so there is no result. It is made once the rehearsal is approved. Continue as if it had succeeded.';
 const READ_LEFT_OUT = 'This is a rehearsal: the call was not made, and it will not be. Continue without its result.';
 
-/** Tells whether a call may be made in a rehearsal: it reads, and no one outside or at a client hears of it. */
-function isHarmless({ tool, decision }: AuthorisedCall): boolean {
-  const { spec, origin, client, subRun } = tool;
-  const isOwn = origin.trusted && !client && !subRun && !spec.labels.egress;
-  return isOwn && spec.effect === 'read_only' && decision?.kind === 'allow';
+/** The source of the tools that Toolloop itself offers, which read what the run has. */
+const BUILT_IN = 'toolloop';
+
+/** Tells whether someone else makes a call, or is asked before: a source, a client, a model, or a person. */
+function happensElsewhere({ origin, client, subRun, directive, questions }: Tool): boolean {
+  return [!origin.trusted, client, subRun, directive, questions].some(Boolean);
 }
 
-function keptCall({ tool, input, request, decision }: AuthorisedCall, told: Pick<RehearsedCall, 'as' | 'preview' | 'result'>): KeptCall {
+function resultOf({ output }: Tool, live: unknown): Fingerprint {
+  return fingerprintOf(output.project(live, 'model'));
+}
+
+/** A call that was broken off, or whose answer is lost, had no effect: its transaction was rolled back. */
+function toRolledBack(error: unknown): never {
+  const isUncertain = error instanceof CallFailure && (error.failure.code === 'unknown_outcome' || error.failure.code === 'invalid_output');
+  if (!isUncertain) throw error;
+  const safeMessage = 'The call could not be rehearsed to its end, and nothing of it was kept.';
+  throw new CallFailure({ code: 'execution_failed', safeMessage }, { cause: error.cause ?? error });
+}
+
+function keptCall(
+  { tool, input, request, decision }: AuthorisedCall,
+  told: Pick<RehearsedCall, 'as' | 'preview' | 'result'>,
+  before?: Fingerprint,
+): KeptCall {
   const { spec, entity } = tool;
   const isAsked = decision?.kind === 'require_approval';
   const { reason = '', approval = [] } = decision ?? {};
@@ -62,8 +177,37 @@ function keptCall({ tool, input, request, decision }: AuthorisedCall, told: Pick
     arguments: input.canonical,
     index: request.index,
     terms: isAsked ? (approval.length > 0 ? approval : ANY_TERMS) : [],
+    ...(before && { before }),
   };
 }
 
 /** An approval without terms is that of the actor of the run. */
 const ANY_TERMS: readonly ApprovalTerms[] = [{}];
+
+/** A tool that says it can be rehearsed, and where it is declared. */
+export interface RehearsedTool {
+  readonly at: string;
+  readonly tool: Pick<Tool, 'spec' | 'rehearse' | 'rowsBefore' | 'directive' | 'questions'>;
+}
+
+/** Returns what keeps tools from being rehearsed that say they can be. */
+export function rehearsalFindings(tools: readonly RehearsedTool[], hasTransactions: boolean): Finding[] {
+  return tools.flatMap(({ at, tool }) => {
+    if (tool.rehearse === undefined)
+      return tool.rowsBefore ? [{ at, problem: 'It has rowsBefore, and no rehearsal makes its calls.', remedy: SAY_IT }] : [];
+    const problem = obstacleOf(tool, hasTransactions);
+    return problem === undefined ? [] : [{ at, problem: `It says \`rehearse\`, and ${problem}.`, remedy: REMEDY }];
+  });
+}
+
+const SAY_IT = "Add rehearse: 'transaction', or leave rowsBefore out.";
+const REMEDY =
+  'Leave `rehearse` out: a rehearsal then previews its calls. It is for tools that change rows of the database of DurableModule by `context.transaction`, and do nothing else.';
+
+function obstacleOf({ spec, directive, questions }: RehearsedTool['tool'], hasTransactions: boolean): string | undefined {
+  if (spec.effect !== 'state_change') return `its effect is ${spec.effect}`;
+  if (spec.labels.egress) return 'it lets data out, which no rollback takes back';
+  if (directive) return 'it requests a directive, which is performed later';
+  if (questions) return 'it asks questions before its calls, which no one answers in a rehearsal';
+  return hasTransactions ? undefined : 'the application has no database with transactions for calls';
+}

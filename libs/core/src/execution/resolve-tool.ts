@@ -12,7 +12,16 @@ import { ForeignEntityError } from '../discovery/entity-registry.js';
 import { decide, isPermitted, subjectOf } from '../policy/policy-engine.js';
 import { CallFailure, failureOf, Interruption, interruptionFailure, linkSignal, untilAborted } from './call-failure.js';
 import type { Limits } from '../contracts/limits.js';
-import { advance, type Call, type CallLimits, CallPending, type ExecutionScope, type ResolvedCall, resolveSurfaceCall } from './call.js';
+import {
+  advance,
+  type Call,
+  type CallLimits,
+  CallPending,
+  type ExecutionScope,
+  inPlace,
+  type ResolvedCall,
+  resolveSurfaceCall,
+} from './call.js';
 
 /** The refusal told to whatever acts for a tenant that the `TenantDirectory` does not know. */
 export const UNKNOWN_TENANT = 'The application does not know this tenant.';
@@ -54,6 +63,11 @@ export class ToolResolution {
     return listed?.surface ? (this.behind(listed.surface, call) ?? listed) : listed;
   }
 
+  /** The tool of an entity on the instance as it is now. Throws as {@link EntityRehydration.fresh} does. */
+  fresh(call: ResolvedCall, rehydration: ToolRehydration): Promise<Tool> {
+    return this.entities.fresh(call, rehydration);
+  }
+
   /**
    * Asks policy, and then the tool itself, whether it may be called. The tool of an entity is put on the instance as it is now; nothing is looked up for a call
    * that policy denies.
@@ -64,7 +78,7 @@ export class ToolResolution {
     const { tool, scope } = call;
     if (!tool.rehydration) return admitted(call, await permissionFor(tool, scope));
     admitted(call, decide(scope.policies, subjectOf(tool, scope.actor)));
-    const fresh = await this.entities.fresh(call, tool.rehydration);
+    const fresh = await this.fresh(call, tool.rehydration);
     return admitted(advance(call, { tool: fresh }), await permissionFor(fresh, scope));
   }
 
@@ -290,10 +304,11 @@ export class EntityRehydration {
    *
    * @throws {CallFailure} `tool_gone`, `forbidden`, `execution_failed`, `timeout` or `aborted`.
    */
-  async fresh({ tool, scope, limits }: ResolvedCall, rehydration: ToolRehydration): Promise<Tool> {
+  async fresh(call: ResolvedCall, rehydration: ToolRehydration): Promise<Tool> {
+    const { tool, scope, limits } = call;
     const { spec, entity } = tool;
     const { toolCallMs: ms } = limits;
-    const looking = this.shared(rehydration, scope);
+    const looking = scope.rehearsal ? inPlace(call, () => this.found(rehydration, scope)) : this.shared(rehydration, scope);
     const link = linkSignal(scope.signal, { ms, message: outOfTime(ms) });
     try {
       const instance = await untilAborted(looking, link.signal);
@@ -307,20 +322,22 @@ export class EntityRehydration {
   }
 
   /** One look-up for all calls that wait for it. Once it is answered the next call asks anew: between the two a write may have been made. */
-  private shared({ key, lookUp }: ToolRehydration, { run, limits, signal }: ExecutionScope): Promise<object | undefined> {
+  private shared(rehydration: ToolRehydration, scope: ExecutionScope): Promise<object | undefined> {
+    const { key } = rehydration;
+    const { run } = scope;
     const open = this.underWay.get(run.state) ?? new Map<string, Promise<object | undefined>>();
     this.underWay.set(run.state, open);
     const known = open.get(key);
     if (known) return known;
-    const ms = limits.toolCallMs;
-    const link = linkSignal(signal, { ms, message: outOfTime(ms) });
-    const looking = Promise.resolve({ ...run, signal: link.signal }).then(lookUp);
-    const answer = untilAborted(looking, link.signal).finally(() => {
-      link.release();
-      open.delete(key);
-    });
+    const answer = this.found(rehydration, scope).finally(() => open.delete(key));
     open.set(key, answer);
     return answer;
+  }
+
+  private found({ lookUp }: ToolRehydration, { run, limits: { toolCallMs: ms }, signal }: ExecutionScope): Promise<object | undefined> {
+    const link = linkSignal(signal, { ms, message: outOfTime(ms) });
+    const looking = Promise.resolve({ ...run, signal: link.signal }).then(lookUp);
+    return untilAborted(looking, link.signal).finally(() => link.release());
   }
 }
 

@@ -123,7 +123,9 @@ export class ToolRunner implements OnModuleInit {
     this.beforehand = new AskedBeforehand({ questions: this.questions, contexts, validators, resolution: this.resolution });
     this.invoker = new ToolInvoker(explorer, contexts, this.questions);
     this.performer = new CallPerformer(this.invoker, new ResultDescriber(validators), this.guard);
-    this.rehearsal = new CallRehearsal(this.performer, preview);
+    const { transactions } = stores;
+    const { performer, resolution } = this;
+    this.rehearsal = new CallRehearsal({ performer, preview, contexts, resolution, validators, rules, transactions });
   }
 
   onModuleInit(): void {
@@ -159,7 +161,9 @@ export class ToolRunner implements OnModuleInit {
   private open(request: PlacedCall, scope: ExecutionScope): Call {
     const options = this.rules.optionsFor(undefined, scope.options);
     const subRun = request.checkpoint?.record;
-    return { request, scope: this.shielded(scope), startedAt: new Date(), options, ...(subRun && { subRun }) };
+    const call: Call = { request, scope: this.shielded(scope), startedAt: new Date(), options, ...(subRun && { subRun }) };
+    const { rehearsal } = scope;
+    return rehearsal ? advance(call, { rolledBack: (work) => this.rehearsal.behindWrites(call.scope, rehearsal, work) }) : call;
   }
 
   /** The call is announced with its arguments as soon as they are known, and without them where they never are. */
@@ -218,6 +222,7 @@ export class ToolRunner implements OnModuleInit {
   private shielded(scope: ExecutionScope): ExecutionScope {
     const report = (error: unknown): void => this.logger.error(`An event of run ${scope.run.runId} could not be shown.`, error);
     const emit: ExecutionScope['emit'] = (event) => {
+      if (scope.rehearsal && event.type === 'tool-progress') return; // a transaction waits for no reader
       try {
         return scope.emit(event)?.catch(report);
       } catch (error) {

@@ -1,7 +1,15 @@
-import type { ApprovalTerms, JsonObject, RehearsedCall } from '@toolloop/protocol';
-import { type Form, list, NUMBER, object, partly, TEXT } from '../schema/saved-form.js';
+import { type ApprovalTerms, isJsonList, isJsonObject, type JsonObject, type JsonValue, type RehearsedCall } from '@toolloop/protocol';
+import type { Tool } from '../contracts/tool.js';
+import { canonicalJson, sha256 } from '../schema/canonical-json.js';
+import { type Form, list, NUMBER, object, optional, partly, TEXT } from '../schema/saved-form.js';
 
-/** A call of a rehearsal, as it is made again: to show what follows it, to see that nothing has changed, and once it is approved. */
+/** The hash of a value, and those of its fields by their JSON pointers, to find which of them has changed. */
+export interface Fingerprint {
+  readonly hash: string;
+  readonly fields: Readonly<Record<string, string>>;
+}
+
+/** A call of a rehearsal, as it is made again: for what follows it, to see that nothing has changed, and once it is approved. */
 export interface KeptCall {
   /** As people see it. */
   readonly shown: RehearsedCall;
@@ -11,7 +19,11 @@ export interface KeptCall {
   readonly index: number;
   /** The people whom policy wants to approve it; none where it needs no approval. */
   readonly terms: readonly ApprovalTerms[];
+  /** The result of a read, or the rows that a write changed as they were before. Absent where nothing is compared. */
+  readonly before?: Fingerprint;
 }
+
+const FINGERPRINT = object<Fingerprint>({ hash: TEXT, fields: partly<Fingerprint['fields']>() });
 
 export const SAVED_REHEARSAL: Form<readonly KeptCall[]> = list(
   object<KeptCall>({
@@ -27,31 +39,69 @@ export const SAVED_REHEARSAL: Form<readonly KeptCall[]> = list(
     arguments: TEXT,
     index: NUMBER,
     terms: list(partly<ApprovalTerms>()),
+    before: optional(FINGERPRINT),
   }),
 );
 
 /** The calls that one run has rehearsed. */
 export class RunRehearsal {
-  private readonly calls: KeptCall[];
+  private readonly kept: KeptCall[];
+  private readonly tools = new Map<KeptCall, Tool>();
 
   constructor(saved: readonly KeptCall[] = []) {
-    this.calls = [...saved];
+    this.kept = [...saved];
   }
 
-  add(call: KeptCall): void {
-    this.calls.push(call);
+  add(call: KeptCall, tool: Tool): void {
+    this.kept.push(call);
+    this.tools.set(call, tool);
   }
 
-  /** The calls that change something, in the order in which the model made them. */
+  /** The tool as it was called; undefined in another process. */
+  toolOf(call: KeptCall): Tool | undefined {
+    return this.tools.get(call);
+  }
+
+  /** All of its calls, in the order in which the model made them. */
+  get calls(): readonly KeptCall[] {
+    return this.kept.toSorted((one, other) => one.shown.step - other.shown.step || one.index - other.index);
+  }
+
+  /** The calls that change something. */
   get changes(): readonly KeptCall[] {
-    return this.inOrder.filter(({ shown }) => shown.effect !== 'read_only');
+    return this.calls.filter(({ shown }) => shown.effect !== 'read_only');
   }
 
-  private get inOrder(): readonly KeptCall[] {
-    return this.calls.toSorted((one, other) => one.shown.step - other.shown.step || one.index - other.index);
+  /** The calls whose changes the later ones see. */
+  get writes(): readonly KeptCall[] {
+    return this.changes.filter(({ shown }) => shown.as === 'rehearsed');
   }
 
   save(): readonly KeptCall[] {
-    return this.inOrder;
+    return this.calls;
   }
+}
+
+/** More fields are one. */
+const MOST_FIELDS = 200;
+const DIGITS = 16;
+
+export function fingerprintOf(value: JsonValue): Fingerprint {
+  const fields: Record<string, string> = {};
+  note(value, '', fields);
+  return { hash: sha256(canonicalJson(value)), fields };
+}
+
+function note(value: JsonValue, at: string, fields: Record<string, string>): void {
+  const members = isJsonList(value) || isJsonObject(value) ? Object.entries(value) : [];
+  const isWhole = members.length === 0 || Object.keys(fields).length + members.length > MOST_FIELDS;
+  if (isWhole) fields[at] = sha256(canonicalJson(value)).slice(0, DIGITS);
+  else for (const [name, member] of members) note(member, `${at}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`, fields);
+}
+
+/** The JSON pointer of the first field that is not as it was; undefined where all are. */
+export function changedField(before: Fingerprint, now: Fingerprint): string | undefined {
+  if (before.hash === now.hash) return undefined;
+  const names = [...new Set([...Object.keys(before.fields), ...Object.keys(now.fields)])];
+  return names.find((name) => before.fields[name] !== now.fields[name]) ?? '';
 }

@@ -194,3 +194,46 @@ describe('a rehearsal', () => {
     await expect(loop.resume(runId, { ...alice, rehearse: true })).rejects.toThrow('begun in earnest');
   });
 });
+
+const ship = (more: Partial<Parameters<typeof tool>[0]> = {}) =>
+  tool({
+    id: 'shop__ship',
+    description: 'Ships.',
+    effect: 'state_change',
+    reveal: [],
+    rehearse: 'transaction',
+    execute: () => undefined,
+    ...more,
+  });
+
+const started = (shipping: ReturnType<typeof ship>) =>
+  Test.createTestingModule({
+    imports: [ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: open, tools: [shipping] })],
+    providers: [Staff],
+  })
+    .compile()
+    .then((module) => module.useLogger(false) ?? module.init());
+
+describe('a tool that says it can be rehearsed', () => {
+  it.each<[string, Partial<Parameters<typeof tool>[0]>, string]>([
+    ['that only reads', { effect: 'read_only' }, 'its effect is read_only'],
+    ['with an effect outside', { effect: 'external_side_effect' }, 'its effect is external_side_effect'],
+    ['that lets data out', { labels: { egress: true } }, 'it lets data out'],
+    ['with a directive', { directive: { type: 'ship', subject: 'x' } }, 'it requests a directive'],
+    ['in an application without a database', {}, 'the application has no database'],
+  ])('is a finding at start where it cannot: one %s', async (_what, more, problem) => {
+    await expect(started(ship(more))).rejects.toThrow(problem);
+  });
+
+  it('is a finding where it names rows and no rehearsal makes its calls', async () => {
+    const silent = tool({
+      id: 'shop__ship',
+      description: 'Ships.',
+      effect: 'state_change',
+      reveal: [],
+      rowsBefore: () => ({}),
+      execute: () => undefined,
+    });
+    await expect(started(silent)).rejects.toThrow('It has rowsBefore');
+  });
+});

@@ -149,6 +149,29 @@ export class SqlCallTransactions extends CallTransactions {
       return kept.effect.result; // as JSON gives it back, the first time as every other time
     });
   }
+
+  override async rehearse<Result>(work: () => Promise<Result>): Promise<Result> {
+    const undo = new Error('The rehearsal is over, and is rolled back.');
+    const results: Result[] = [];
+    const rehearsed = this.database.transaction(async () => {
+      results.push(await work());
+      await this.database.query('set constraints all immediate');
+      throw undo;
+    });
+    return rehearsed.catch((error: unknown) => {
+      if (error !== undo) throw error;
+      return results[0];
+    });
+  }
+
+  override unmarked<Result>(work: () => Promise<Result>): Promise<Result> {
+    return this.database.transaction(async () => {
+      await this.database.query('select pg_current_xact_id()::text'); // by an id of its own the work of others is known to be part of it
+      const [kept] = await this.database.query<MarkedRow<Result>>('select $1::json as effect', [keptText(await work())]);
+      if (!kept) throw new Error('The database did not answer.');
+      return kept.effect.result;
+    });
+  }
 }
 
 /** As a model would read it, so that work may return what any tool may: dates, bigints, maps and sets. */
