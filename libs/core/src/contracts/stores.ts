@@ -272,11 +272,15 @@ export interface RunWrite {
   readonly ending?: { readonly status: 'waiting' | 'ended' } & Required<Pick<RunRecord, 'finishReason'>> & Pick<RunRecord, 'waitingFor'>;
 }
 
-/** A selection of one actor's runs, page by page. */
-export interface RunQuery extends ConversationListing {
+/** A selection of one actor's runs. */
+export interface RunQuery {
   readonly tenant: string;
   readonly actorId: string;
   readonly status?: RunStatus;
+  /** @default 100 */
+  readonly limit?: number;
+  /** The id of the last one of the page before. */
+  readonly after?: string;
 }
 
 /** A selection of a run's events. */
