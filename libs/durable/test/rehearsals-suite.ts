@@ -75,7 +75,7 @@ export function rehearsesInTransactions(place: Place): void {
     expect(rehearsal?.calls.map(({ as }) => as)).toEqual(['rehearsed', 'previewed']);
   });
 
-  it('tells the failure of a call, and goes on without it', async () => {
+  it('tells the failure of a call, and continues without it', async () => {
     const desk = await bank([
       calls(move('a', 'b', 1_000)),
       calls(move('a', 'nobody', 1)),
