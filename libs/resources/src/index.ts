@@ -20,7 +20,7 @@ export { SqlResourceGateway } from './sql-gateway.js';
 export type { SqlGatewayOptions, Tenancy } from './sql-gateway.js';
 export { ResourcePolicy } from './resource-policy.js';
 export type { FieldRules, ResourceWrite } from './resource-policy.js';
-export { ResourceToolsModule } from './resource-tools.module.js';
+export { ResourceToolsModule, rowSecurityMigration } from './resource-tools.module.js';
 export type { ResourceFeatureOptions, ResourceToolsOptions } from './resource-tools.module.js';
 export { ToolResource } from './tool-resource.decorator.js';
 export type {

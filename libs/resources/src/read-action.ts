@@ -314,6 +314,9 @@ function equals(field: string, value: NonNullable<ReturnType<typeof toValue>> | 
   return value === null ? where(field, 'is_null') : where(field, 'eq', value);
 }
 
+/** The form of a cursor, so that no other text is taken for one. */
+const CURSOR = String.raw`^[\w-]{20,2000}$`;
+
 function encodeCursor(signature: string, values: readonly unknown[]): string {
   const texts = values.map((value) =>
     typeof value === 'bigint' ? Number(value) : value instanceof Date ? value.toISOString() : (value ?? null),
@@ -363,7 +366,7 @@ function readSchema(resource: Resource, options: ReadOptions): JSONSchema7 {
     }),
     limit: () => ({ type: 'integer', minimum: 1, maximum: page.most, default: page.default }),
     offset: () => ({ type: 'integer', minimum: 0, maximum: MOST_SKIPPED }),
-    cursor: () => ({ type: 'string', maxLength: 2_000, description: 'Of the page before, with the same sort.' }),
+    cursor: () => ({ type: 'string', pattern: CURSOR, description: 'Of the page before, with the same sort.' }),
     result_type: () => ({ type: 'string', enum: [...RESULT_TYPES], default: 'run_query' }),
     aggregate: () => objectSchema({ kind: { type: 'string', enum: [...AGGREGATE_KINDS] }, field: field() }, ['kind', 'field']),
     get_by: () =>

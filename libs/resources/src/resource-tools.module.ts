@@ -1,6 +1,7 @@
 import {
   type DynamicModule,
   type FactoryProvider,
+  type INestApplicationContext,
   Injectable,
   Module,
   type ModuleMetadata,
@@ -28,6 +29,7 @@ import { accessTo, EntityShapes, RefusedError, type Resource } from './resource.
 import { resourceFindings } from './resource-findings.js';
 import { type Condition, type EntityModel, ResourceGateway } from './resource-gateway.js';
 import type { ResourcePolicy } from './resource-policy.js';
+import { SqlResourceGateway } from './sql-gateway.js';
 import { type ActionName, actionsOf, resourceOf } from './tool-resource.decorator.js';
 import { writeTool } from './write-action.js';
 
@@ -148,13 +150,14 @@ export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
     return [...actionsOf(resource.declaration)].map(([name, options]) => make[name](options));
   }
 
-  /** The entities whose rows are a tenant's: those of resources, and those that their relations lead to. */
-  private tenantModels(): readonly EntityModel[] {
-    const shared = new Set(
-      [...this.resources.values()].filter(({ declaration }) => declaration.shared).map(({ shape }) => shape.model.entity),
-    );
+  /** The entities whose rows are a tenant's: those of resources, and those that their relations lead to. Known before the start, which waits for their tables to be protected. */
+  tenantModels(): readonly EntityModel[] {
+    const declared = this.features().flatMap(({ types }) => types.flatMap((type) => resourceOf(type) ?? []));
+    const shared = new Set(declared.filter(({ shared: isShared }) => isShared).map(({ entity }) => entity));
     const models = new Set<EntityModel>();
-    for (const { shape } of this.resources.values()) {
+    for (const { entity } of declared) {
+      const shape = this.shapes.find(entity);
+      if (!shape) continue;
       models.add(shape.model);
       const targets = [...shape.relations.values()].flatMap(({ target }) => this.shapes.find(target)?.model ?? []);
       for (const target of targets) models.add(target);
@@ -162,6 +165,34 @@ export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
     return [...models].filter(({ entity }) => !shared.has(entity));
   }
 }
+
+/**
+ * Returns the migration that protects the tables of all resources of an application, as SQL: the role in which tools work, row level security and its policies. It can be run again, and is for the
+ * application's own migrations. The application need not have started, which it does not before the migration has run.
+ *
+ * @throws {ConfigurationError} Where the database has no row level security, or the gateway no role.
+ * @example
+ * const app = await NestFactory.create(AppModule); // not app.init()
+ * process.stdout.write(rowSecurityMigration(app));
+ * await app.close();
+ */
+export function rowSecurityMigration(app: Pick<INestApplicationContext, 'get'>): string {
+  const gateway: ResourceGateway = app.get(ResourceGateway);
+  const entities = app
+    .get(ResourceRegistrar)
+    .tenantModels()
+    .map(({ entity }) => entity);
+  const statements = gateway instanceof SqlResourceGateway ? gateway.statements(entities) : [];
+  if (statements.length === 0) throw new ConfigurationError([WITHOUT_ROW_SECURITY]);
+  return statements.map((statement) => `${statement};\n`).join('');
+}
+
+const WITHOUT_ROW_SECURITY: Finding = {
+  at: 'ResourceToolsModule',
+  problem: 'There is no row level security to be set up: the database has none, or its gateway has no role.',
+  remedy:
+    'On PostgreSQL and PGlite give the role in which statements run: { tenancy: { role } }. On MariaDB and MySQL nothing has to be migrated.',
+};
 
 /** The rows that the actor of a run may read; undefined for none at all. */
 async function readableRows(resource: Resource, context: EntityContext): Promise<Condition | undefined> {

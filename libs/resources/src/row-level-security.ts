@@ -66,7 +66,7 @@ interface TableRow {
   readonly policies: number;
 }
 
-const REMEDY = 'Put what rowSecurityStatements of @toolloop/resources returns into a migration of the application, and run it.';
+const REMEDY = 'Put what rowSecurityMigration(app) of @toolloop/resources returns into a migration of the application, and run it.';
 
 /** Runs a statement by itself, with its values at `?`. */
 type Ask = <Row>(sql: string, values: readonly string[]) => Promise<readonly Row[]>;

@@ -40,6 +40,7 @@ export class TypeOrmGateway extends SqlResourceGateway<EntityManager> {
 
   protected override run<Result>(scope: ResourceScope, work: (em: EntityManager) => Promise<Result>): Promise<Result> {
     return this.repeated(scope, async (onCommit) => {
+      // oxlint-disable-next-line no-restricted-properties -- the transaction of a tenant begins here
       const runner = this.source.createQueryRunner();
       try {
         await runner.startTransaction();
