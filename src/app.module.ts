@@ -3,8 +3,7 @@ import { ActorDirectory, LanguageModel, ToolLoopModule } from '@toolloop/core';
 import { ApprovalsModule } from './approvals/approvals.module.js';
 import { auditKeyOf, AuditModule } from './audit/audit.module.js';
 import { ChatModule } from './chat/chat.module.js';
-import { calendarDay, Clock } from './desk/clock.js';
-import { DeskModule } from './desk/desk.module.js';
+import { calendarDay, TODAY } from './desk/clock.js';
 import { DirectivesModule } from './directives/directives.module.js';
 import { HealthController } from './health.controller.js';
 import { HostMiddleware } from './http/configure.js';
@@ -34,11 +33,11 @@ const MOST_INJECTED = 64;
     SettingsModule,
     StorageModule,
     ToolLoopModule.forRootAsync({
-      imports: [ModelModule, DeskModule, SettingsModule],
-      inject: [LanguageModel, Clock, SETTINGS],
-      useFactory: (model: LanguageModel, clock: Clock, settings: Settings) => ({
+      imports: [ModelModule, SettingsModule],
+      inject: [LanguageModel, SETTINGS],
+      useFactory: (model: LanguageModel, settings: Settings) => ({
         model,
-        instructions: `${INSTRUCTIONS} Today is ${calendarDay(clock.now())}.`,
+        instructions: `${INSTRUCTIONS} Today is ${calendarDay(TODAY)}.`,
         policy: DESK_POLICY,
         limits: { injectedTools: MOST_INJECTED },
         actorClass: User,

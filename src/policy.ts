@@ -5,10 +5,10 @@ const HOUR_MS = 3_600_000;
 
 /** The most that a user may do here, and the most that one run may use. */
 export const DESK_POLICY: Policy = {
-  version: 'desk-5',
+  version: 'desk-6',
   allow: [
     'crm__*',
-    'catalog__searchProducts',
+    'catalog__read',
     'orders__*',
     'carts__*',
     'refunds__*',
@@ -19,7 +19,7 @@ export const DESK_POLICY: Policy = {
     'order_*_*',
     'cart_*_*',
   ],
-  roles: { manager: { allow: ['catalog__setPrice'] } },
+  roles: { manager: { allow: ['catalog__update'] } },
   runBudgets: [
     { tools: ['orders__sendReceipt'], calls: 5, beyond: 'ask' },
     { tools: ['cart_*_checkout'], calls: 3, beyond: 'ask' },

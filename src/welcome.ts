@@ -7,7 +7,7 @@ import { placeOf } from './storage.module.js';
 /** The lines that are printed when the desk has opened: where it is, and a question to ask it. */
 export function welcome(url: string, model: LanguageModel, settings: Settings): string {
   return [
-    `The order desk is open at ${url}, answered by ${model.provider}/${model.modelId}. It keeps runs and approvals ${placeOf(settings)}.`,
+    `The order desk is open at ${url}, answered by ${model.provider}/${model.modelId}. It keeps orders, runs and approvals ${placeOf(settings)}.`,
     questionAt(url),
     '',
   ].join('\n');

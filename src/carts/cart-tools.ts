@@ -1,9 +1,10 @@
-import { Injectable } from '@nestjs/common';
-import { LlmTool, type ToolCallContext, ToolContext, ToolError, ToolField, ToolInput, ToolProvider } from '@toolloop/core';
+import { LlmTool, type ToolCallContext, ToolContext, ToolField, ToolInput } from '@toolloop/core';
+import { ToolResource } from '@toolloop/resources';
+import { MikroOrmGateway } from '@toolloop/resources/mikro-orm';
 import { Type } from 'class-transformer';
 import { ArrayMaxSize, IsArray, IsInt, IsOptional, Matches, Max, Min, ValidateNested } from 'class-validator';
-import { Cart, EntityFactory } from '../desk/entities.js';
-import { MOST_PIECES, withItem, type CartRecord } from '../desk/records.js';
+import { Cart } from '../desk/entities.js';
+import { MOST_PIECES } from '../desk/items.js';
 
 /** An article to put into a cart. */
 export class CartItem {
@@ -25,10 +26,9 @@ export class OpenCart {
 }
 
 /** The tools that open carts. The carts bring their own. */
-@Injectable()
-@ToolProvider({ namespace: 'carts' })
+@ToolResource(Cart, { namespace: 'carts' })
 export class CartTools {
-  constructor(private readonly entities: EntityFactory) {}
+  constructor(private readonly gateway: MikroOrmGateway) {}
 
   @LlmTool({
     description: 'Open a cart for a customer, with products in it or empty.',
@@ -36,14 +36,7 @@ export class CartTools {
     output: Cart,
     labels: { returns: 'trusted' },
   })
-  async openCart(@ToolInput() input: OpenCart, @ToolContext() context: ToolCallContext): Promise<Cart> {
-    const { tenant } = context;
-    const customer = await this.entities.customers.find(tenant, input.customerId);
-    if (!customer) throw new ToolError(`No customer has the id "${input.customerId}". Find one with crm__searchCustomers.`);
-    let items: CartRecord['items'] = [];
-    for (const { productId, quantity } of input.items) {
-      items = withItem(items, await this.entities.products.get(tenant, productId), quantity);
-    }
-    return this.entities.cart(tenant, await this.entities.carts.open(tenant, customer.id, items));
+  openCart(@ToolInput() { customerId, items }: OpenCart, @ToolContext() context: ToolCallContext): Promise<Cart> {
+    return Cart.open(this.gateway, context, customerId, items);
   }
 }

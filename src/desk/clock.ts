@@ -1,28 +1,15 @@
 import { Injectable } from '@nestjs/common';
 
-/** The port to the time, so that a test or the demo can set another one. */
-export abstract class Clock {
-  abstract now(): Date;
-}
-
 /** The real time, for things that really expire. */
 @Injectable()
-export class SystemClock extends Clock {
-  override now(): Date {
+export class SystemClock {
+  now(): Date {
     return new Date();
   }
 }
 
-/** A day that stands still: the order desk's own, so that "the last 12 months" hold the same orders today and next year. */
-export class FixedClock extends Clock {
-  constructor(private readonly instant: Date) {
-    super();
-  }
-
-  override now(): Date {
-    return new Date(this.instant);
-  }
-}
+/** Today, at the order desk: a day that stands still, so that "the last 12 months" hold the same orders today and next year. */
+export const TODAY = new Date('2026-11-16T09:00:00Z');
 
 const DAY_MS = 86_400_000;
 

@@ -1,21 +1,33 @@
-import { Module } from '@nestjs/common';
-import { Clock, FixedClock } from './clock.js';
-import { EntityFactory } from './entities.js';
-import { CartsRepository, CustomersRepository, OrdersRepository, ProductsRepository } from './repositories.js';
+import { MikroOrmModule } from '@mikro-orm/nestjs';
+import { PostgreSqlDriver } from '@mikro-orm/postgresql';
+import { Module, type OnModuleInit } from '@nestjs/common';
+import { Database } from '@toolloop/durable';
+import { ResourceToolsModule } from '@toolloop/resources';
+import { mikroOrmGateway } from '@toolloop/resources/mikro-orm';
+import { Cart, Customer, Order, Product } from './entities.js';
+import { migrate } from './migrations.js';
 
-/** Today, at the order desk. */
-const TODAY = new Date('2026-11-16T09:00:00Z');
-
-/** The stored data of the order desk and the entities made of it, which its features share. */
+/** The stored data of the order desk, on the database that keeps its runs: what a call changes is committed together with the mark of the call. */
 @Module({
-  providers: [
-    { provide: Clock, useValue: new FixedClock(TODAY) },
-    CustomersRepository,
-    ProductsRepository,
-    OrdersRepository,
-    CartsRepository,
-    EntityFactory,
+  imports: [
+    MikroOrmModule.forRootAsync({
+      driver: PostgreSqlDriver,
+      inject: [Database],
+      useFactory: ({ connection }: Database) => ({
+        driverOptions: connection,
+        dbName: 'desk', // has to be said; it is the database of the connection, which no other is to be created beside
+        ensureDatabase: false,
+        entities: [Customer, Product, Order, Cart],
+        registerRequestContext: false, // each call of a tool has an entity manager of its own
+      }),
+    }),
+    ResourceToolsModule.forRoot({ gateway: mikroOrmGateway({ tenancy: { property: 'tenant', role: 'toolloop_desk' } }) }),
   ],
-  exports: [Clock, CustomersRepository, ProductsRepository, OrdersRepository, CartsRepository, EntityFactory],
 })
-export class DeskModule {}
+export class DeskModule implements OnModuleInit {
+  constructor(private readonly database: Database) {}
+
+  async onModuleInit(): Promise<void> {
+    await migrate(this.database);
+  }
+}

@@ -1,59 +1,59 @@
-import { Injectable } from '@nestjs/common';
-import { LlmTool, ToolError, ToolParam, ToolProvider } from '@toolloop/core';
+import { PrimaryKeyProp } from '@mikro-orm/core';
+import { Entity, Enum, PrimaryKey, Property } from '@mikro-orm/decorators/legacy';
+import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
+import { LlmTool, type ToolCallContext, ToolContext, ToolError, ToolField, ToolParam, ToolProvider } from '@toolloop/core';
+import type { ResourceScope } from '@toolloop/resources';
+import { gatewayOf, type MikroOrmGateway } from '@toolloop/resources/mikro-orm';
 import { Expose, Type } from 'class-transformer';
-import { Clock, monthsBefore } from './clock.js';
-import { Money, type Currency } from './money.js';
-import {
-  MOST_PIECES,
-  OrderStatus,
-  stillOpen,
-  totalOf,
-  withItem,
-  withoutItem,
-  type CartRecord,
-  type CustomerRecord,
-  type OrderDraft,
-  type OrderLineRecord,
-  type OrderRecord,
-} from './records.js';
-import { CartsRepository, CustomersRepository, OrdersRepository, ProductsRepository } from './repositories.js';
+import { calendarDay, monthsBefore, TODAY } from './clock.js';
+import { assertInStock, MOST_PIECES, type PricedQuantity, type ProductQuantity, totalOf, withItem, withoutItem } from './items.js';
+import { Currency, Money } from './money.js';
 
-// The factory and the entities name each other, so they share a file. An entity that is declared further down is named in `output` by a function, and its
-// method returns a Promise of it: the compiler writes a plain return type into the metadata, where it would be read while this file still loads.
+// Entities name each other, so they share a file. One that is declared further down is named in `output` by a function, and its method returns a Promise of it: the
+// compiler writes a plain return type into the metadata, where it would be read while this file still loads.
 
-/** Makes entities of stored records and hands them what they work with. Entities are no Nest providers: each belongs to one row of one tenant. */
-@Injectable()
-export class EntityFactory {
-  constructor(
-    readonly customers: CustomersRepository,
-    readonly products: ProductsRepository,
-    readonly orders: OrdersRepository,
-    readonly carts: CartsRepository,
-    readonly clock: Clock,
-  ) {}
+export enum OrderStatus {
+  Placed = 'placed',
+  Shipped = 'shipped',
+  Cancelled = 'cancelled',
+}
 
-  customer(tenant: string, record: CustomerRecord): Customer {
-    return new Customer(tenant, record, this);
-  }
+export enum CartStatus {
+  Open = 'open',
+  CheckedOut = 'checked_out',
+}
 
-  order(tenant: string, record: OrderRecord): Order {
-    return new Order(tenant, record, this);
-  }
+/** A row of a tenant. Its id means nothing without its tenant: both tenants have a c-123, and they are two people. */
+abstract class TenantRow {
+  [PrimaryKeyProp]?: ['tenant', 'id'];
 
-  cart(tenant: string, record: CartRecord): Cart {
-    return new Cart(tenant, record, this);
-  }
+  @PrimaryKey({ type: 'text', hidden: true })
+  tenant!: string;
 
-  /** Drafts the order of a cart, at today's prices. */
-  async draft(tenant: string, cart: CartRecord): Promise<OrderDraft> {
-    const customer = await this.customers.find(tenant, cart.customerId);
-    if (!customer) throw new Error(`The customer of ${cart.id} is gone.`);
-    const lines = cart.items.map(async ({ productId, quantity }) => {
-      const product = await this.products.get(tenant, productId);
-      return { productId, quantity, name: product.name, unitCents: product.priceCents };
-    });
-    return { customerId: customer.id, currency: customer.currency, lines: await Promise.all(lines) };
-  }
+  @PrimaryKey({ type: 'text' })
+  @ToolField({ origin: 'application' })
+  @Expose()
+  id!: string;
+}
+
+/** An article of the catalog. It has no tools of its own: it is only what tools return. */
+@Entity({ schema: 'desk', tableName: 'products' })
+export class Product extends TenantRow {
+  @Property({ type: 'text' })
+  @Expose()
+  name!: string;
+
+  @Property({ type: 'decimal', precision: 12, scale: 2, comment: 'With two digits, e.g. "649.00".' })
+  @Expose()
+  price!: string;
+
+  @Enum({ items: () => Currency })
+  @Expose()
+  currency!: Currency;
+
+  @Property({ type: 'integer' })
+  @Expose()
+  inStock!: number;
 }
 
 /** One article of an order or a cart. */
@@ -63,11 +63,11 @@ export class OrderLine {
   @Expose() readonly quantity: number;
   @Expose() @Type(() => Money) readonly unitPrice: Money;
 
-  constructor(record: OrderLineRecord, currency: Currency) {
-    this.productId = record.productId;
-    this.name = record.name;
-    this.quantity = record.quantity;
-    this.unitPrice = new Money(record.unitCents, currency);
+  constructor(line: PricedQuantity, currency: Currency) {
+    this.productId = line.productId;
+    this.name = line.name;
+    this.quantity = line.quantity;
+    this.unitPrice = new Money(line.unitCents, currency);
   }
 }
 
@@ -77,36 +77,43 @@ export class CartContents {
   @Expose() @Type(() => OrderLine) readonly lines: readonly OrderLine[];
   @Expose() @Type(() => Money) readonly total: Money;
 
-  constructor(cartId: string, draft: OrderDraft) {
+  constructor(cartId: string, lines: readonly PricedQuantity[], currency: Currency) {
     this.cartId = cartId;
-    this.lines = draft.lines.map((line) => new OrderLine(line, draft.currency));
-    this.total = totalOf(draft);
+    this.lines = lines.map((line) => new OrderLine(line, currency));
+    this.total = totalOf(lines, currency);
   }
 }
 
 const MONTHS = 12;
 
 /** A customer. Its tools appear when a tool returns it. */
-@ToolProvider({ prefix: 'customer', instanceIdProperty: 'id', tenantProperty: 'tenant' })
-export class Customer {
-  @Expose() readonly id: string;
-  @Expose() readonly name: string;
-  /** The model may write to the customer; the browser and the audit need no address. */
-  @Expose({ groups: ['model'] }) readonly email: string;
-  @Expose() readonly city: string;
-  @Expose() readonly customerSince: string;
+@Entity({ schema: 'desk', tableName: 'customers' })
+@ToolProvider({ prefix: 'customer', tenantProperty: 'tenant' })
+export class Customer extends TenantRow {
+  @Property({ type: 'text' })
+  @Expose()
+  name!: string;
 
-  constructor(
-    private readonly tenant: string,
-    private readonly record: CustomerRecord,
-    private readonly desk: EntityFactory,
-  ) {
-    this.id = record.id;
-    this.name = record.name;
-    this.email = record.email;
-    this.city = record.city;
-    this.customerSince = record.since;
-  }
+  /** The model may write to the customer; the browser and the audit need no address. */
+  @Property({ type: 'text' })
+  @Expose({ groups: ['model'] })
+  email!: string;
+
+  @Property({ type: 'text' })
+  @Expose()
+  city!: string;
+
+  @Property({ type: 'date' })
+  @Expose()
+  customerSince!: string;
+
+  /** The currency in which the customer pays. */
+  @Enum({ items: () => Currency })
+  currency!: Currency;
+
+  /** The words of the name, each behind a space. */
+  @Property({ type: 'text', hidden: true })
+  searchName!: string;
 
   @LlmTool({
     description: "This customer's average monthly spend over the last 12 months, without cancelled orders.",
@@ -114,10 +121,15 @@ export class Customer {
     output: Money,
     labels: { returns: 'trusted' },
   })
-  async getAverageSpend(): Promise<Money> {
-    const since = monthsBefore(this.desk.clock.now(), MONTHS);
-    const spent = await this.desk.orders.spentSince(this.tenant, this.id, since);
-    return Money.sum(spent, this.record.currency).dividedBy(MONTHS);
+  getAverageSpend(@ToolContext() context: ToolCallContext): Promise<Money> {
+    return gatewayOf(this).within(context, async (em) => {
+      // Row level security adds the tenant.
+      const [row] = await em.execute<{ readonly spent: string }[]>(
+        'select coalesce(sum(total), 0) as spent from desk.orders where customer_id = ? and placed_on >= ? and status <> ?',
+        [this.id, monthsBefore(TODAY, MONTHS), OrderStatus.Cancelled],
+      );
+      return Money.parse(row?.spent ?? '0', this.currency).dividedBy(MONTHS);
+    });
   }
 
   @LlmTool({
@@ -126,11 +138,14 @@ export class Customer {
     output: () => [Order],
     labels: { returns: 'trusted' },
   })
-  async getRecentOrders(
+  getRecentOrders(
     @ToolParam('limit', { description: 'How many at most', default: 5, minimum: 1, maximum: 20 }) limit: number,
+    @ToolContext() context: ToolCallContext,
   ): Promise<Order[]> {
-    const records = await this.desk.orders.recentOf(this.tenant, this.id, limit);
-    return records.map((record) => this.desk.order(this.tenant, record));
+    const { tenant, id: customerId } = this;
+    return gatewayOf(this).within(context, (em) =>
+      em.find(Order, { tenant, customerId }, { orderBy: { placedOn: 'desc', id: 'desc' }, limit }),
+    );
   }
 
   @LlmTool({
@@ -139,45 +154,55 @@ export class Customer {
     output: () => Cart,
     labels: { returns: 'trusted' },
   })
-  async openCart(): Promise<Cart> {
-    return this.desk.cart(this.tenant, await this.desk.carts.open(this.tenant, this.id));
+  openCart(@ToolContext() context: ToolCallContext): Promise<Cart> {
+    return Cart.open(gatewayOf(this), context, this.id);
   }
 }
 
-/** An order as it was when it was looked up, which its resolver does before each call. Its tools appear when a tool returns it. */
-@ToolProvider({ prefix: 'order', instanceIdProperty: 'id', tenantProperty: 'tenant' })
-export class Order {
-  @Expose() readonly id: string;
-  @Expose() readonly customerId: string;
-  @Expose() readonly placedOn: string;
-  @Expose() readonly status: OrderStatus;
+/** An order. Its tools appear when a tool returns it, and it is looked up again before each of their calls. */
+@Entity({ schema: 'desk', tableName: 'orders' })
+@ToolProvider({ prefix: 'order', tenantProperty: 'tenant' })
+export class Order extends TenantRow {
+  @Property({ type: 'text' })
+  @ToolField({ origin: 'application' })
+  @Expose()
+  customerId!: string;
 
-  constructor(
-    private readonly tenant: string,
-    private readonly record: OrderRecord,
-    private readonly desk: EntityFactory,
-  ) {
-    this.id = record.id;
-    this.customerId = record.customerId;
-    this.placedOn = record.placedOn;
-    this.status = record.status;
-  }
+  @Property({ type: 'date' })
+  @Expose()
+  placedOn!: string;
+
+  @Enum({ items: () => OrderStatus })
+  @Expose()
+  status!: OrderStatus;
+
+  @Property({ type: 'decimal', precision: 12, scale: 2 })
+  @Expose()
+  total!: string;
+
+  @Enum({ items: () => Currency })
+  @Expose()
+  currency!: Currency;
+
+  @Property({ type: 'json' })
+  lines!: readonly PricedQuantity[];
 
   @LlmTool({ description: 'What this order costs in total.', effect: 'read_only', output: Money, labels: { returns: 'trusted' } })
   getTotal(): Money {
-    return totalOf(this.record);
+    return Money.parse(this.total, this.currency);
   }
 
   @LlmTool({ description: 'The articles of this order.', effect: 'read_only', output: [OrderLine], labels: { returns: 'trusted' } })
   getLines(): OrderLine[] {
-    return this.record.lines.map((line) => new OrderLine(line, this.record.currency));
+    return this.lines.map((line) => new OrderLine(line, this.currency));
   }
 
   @LlmTool({ description: 'The customer who placed this order.', effect: 'read_only', output: Customer })
-  async getCustomer(): Promise<Customer> {
-    const record = await this.desk.customers.find(this.tenant, this.customerId);
-    if (!record) throw new ToolError('The customer of this order is no longer on file.');
-    return this.desk.customer(this.tenant, record);
+  async getCustomer(@ToolContext() context: ToolCallContext): Promise<Customer> {
+    const { tenant, customerId: id } = this;
+    const customer = await gatewayOf(this).within(context, (em) => em.findOne(Customer, { tenant, id }));
+    if (!customer) throw new ToolError('The customer of this order is no longer on file.');
+    return customer;
   }
 
   @LlmTool({
@@ -186,47 +211,77 @@ export class Order {
     output: () => Order,
     labels: { returns: 'trusted' },
   })
-  async cancel(): Promise<Order> {
-    const cancelled = await this.desk.orders.change(this.tenant, this.id, toCancelled);
-    if (!cancelled) throw new ToolError(`Order ${this.id} is no longer on file.`);
-    await this.desk.products.putBack(this.tenant, cancelled.lines);
-    return this.desk.order(this.tenant, cancelled);
+  async cancel(@ToolContext() context: ToolCallContext): Promise<Order> {
+    const { tenant, id } = this;
+    await gatewayOf(this).within(context, async (em) => {
+      // It is decided by the order as it is now, not as it was when the model saw it.
+      const order = await em.findOne(Order, { tenant, id }, { lockMode: LockMode.PESSIMISTIC_WRITE });
+      if (!order) throw new ToolError(`Order ${id} is no longer on file.`);
+      if (order.status === OrderStatus.Shipped)
+        throw new ToolError(`Order ${id} has been shipped and cannot be cancelled. Offer a return instead.`);
+      if (order.status === OrderStatus.Cancelled) throw new ToolError(`Order ${id} is cancelled already.`);
+      order.status = OrderStatus.Cancelled;
+      for (const [product, { quantity }] of await productsOf(em, tenant, order.lines, LockMode.PESSIMISTIC_WRITE))
+        product.inStock += quantity;
+    });
+    return Order.get(gatewayOf(this), context, id);
+  }
+
+  /** @throws {ToolError} Where the tenant has no such order. */
+  static async get(gateway: MikroOrmGateway, { actor, tenant }: ResourceScope, id: string): Promise<Order> {
+    const order = await gateway.within({ actor, tenant }, (em) => em.findOne(Order, { tenant, id }));
+    if (!order) throw new ToolError(`No order has the number "${id}". List the orders with orders__read.`);
+    return order;
   }
 }
 
-/** Decides by the order as it is now, not as it was when the model saw it. */
-function toCancelled(order: OrderRecord): OrderRecord {
-  if (order.status === OrderStatus.Shipped) {
-    throw new ToolError(`Order ${order.id} has been shipped and cannot be cancelled. Offer a return instead.`);
-  }
-  if (order.status === OrderStatus.Cancelled) throw new ToolError(`Order ${order.id} is cancelled already.`);
-  return { ...order, status: OrderStatus.Cancelled };
+/**
+ * Finds the products of quantities, and locks them if they are to be changed: in one order everywhere, so that no two transactions wait for each other.
+ *
+ * @throws {ToolError} Where one is not sold.
+ */
+async function productsOf<Quantity extends ProductQuantity>(
+  em: Pick<EntityManager, 'find'>,
+  tenant: string,
+  quantities: readonly Quantity[],
+  lockMode: LockMode.NONE | LockMode.PESSIMISTIC_WRITE = LockMode.NONE,
+): Promise<readonly (readonly [Product, Quantity])[]> {
+  const ids = quantities.map(({ productId }) => productId);
+  const found = await em.find(Product, { tenant, id: { $in: ids } }, { orderBy: { id: 'asc' }, lockMode });
+  return quantities.map((quantity) => {
+    const product = found.find(({ id }) => id === quantity.productId);
+    if (!product) throw new ToolError(`No product has the id "${quantity.productId}". Find one with catalog__read.`);
+    return [product, quantity];
+  });
 }
 
 const PRODUCT_ID = { description: 'A product id such as p-102', pattern: String.raw`^p-\d{1,9}$` };
 
-/** A cart. Its items live in the repository, so that every holder of this cart sees the same. */
-@ToolProvider({ prefix: 'cart', instanceIdProperty: 'id' })
-export class Cart {
-  @Expose() readonly id: string;
-  @Expose() readonly customerId: string;
+/** A cart. It is looked up again before each call of its tools, so that every holder of this cart sees the same. */
+@Entity({ schema: 'desk', tableName: 'carts' })
+@ToolProvider({ prefix: 'cart', tenantProperty: 'tenant' })
+export class Cart extends TenantRow {
+  @Property({ type: 'text' })
+  @ToolField({ origin: 'application' })
+  @Expose()
+  customerId!: string;
 
-  constructor(
-    private readonly tenant: string,
-    record: CartRecord,
-    private readonly desk: EntityFactory,
-  ) {
-    this.id = record.id;
-    this.customerId = record.customerId;
-  }
+  @Enum({ items: () => CartStatus })
+  status!: CartStatus;
+
+  @Property({ type: 'json' })
+  items!: readonly ProductQuantity[];
 
   @LlmTool({ description: 'Put a product into this cart.', effect: 'state_change', output: CartContents, labels: { returns: 'trusted' } })
-  async addItem(
+  addItem(
     @ToolParam('productId', PRODUCT_ID) productId: string,
     @ToolParam('quantity', { description: 'How many', type: 'integer', default: 1, minimum: 1, maximum: MOST_PIECES }) quantity: number,
+    @ToolContext() context: ToolCallContext,
   ): Promise<CartContents> {
-    const product = await this.desk.products.get(this.tenant, productId);
-    return this.contentsOf(await this.changeItems((items) => withItem(items, product, quantity)));
+    return this.change(context, async (cart, em) => {
+      const [[product] = []] = await productsOf(em, cart.tenant, [{ productId, quantity }]);
+      if (product) cart.items = withItem(cart.items, product, quantity);
+    });
   }
 
   @LlmTool({
@@ -235,8 +290,10 @@ export class Cart {
     output: CartContents,
     labels: { returns: 'trusted' },
   })
-  async removeItem(@ToolParam('productId', PRODUCT_ID) productId: string): Promise<CartContents> {
-    return this.contentsOf(await this.changeItems((items) => withoutItem(items, productId)));
+  removeItem(@ToolParam('productId', PRODUCT_ID) productId: string, @ToolContext() context: ToolCallContext): Promise<CartContents> {
+    return this.change(context, (cart) => {
+      cart.items = withoutItem(cart.items, productId);
+    });
   }
 
   @LlmTool({
@@ -245,8 +302,12 @@ export class Cart {
     output: CartContents,
     labels: { returns: 'trusted' },
   })
-  async getContents(): Promise<CartContents> {
-    return this.contentsOf(await this.current());
+  getContents(@ToolContext() { actor, tenant }: ToolCallContext): Promise<CartContents> {
+    return gatewayOf(this).within({ actor, tenant }, async (em) => {
+      const cart = await em.findOneOrFail(Cart, { tenant, id: this.id });
+      const { lines, currency } = await cart.draft(em);
+      return new CartContents(this.id, lines, currency);
+    });
   }
 
   @LlmTool({
@@ -255,31 +316,83 @@ export class Cart {
     output: Order,
     labels: { returns: 'trusted' },
   })
-  async checkout(): Promise<Order> {
-    const cart = await this.desk.carts.change(this.tenant, this.id, toCheckedOut);
-    try {
-      await this.desk.products.take(this.tenant, cart.items);
-    } catch (error) {
-      await this.desk.carts.change(this.tenant, this.id, (failed) => ({ ...failed, status: 'open' }));
-      throw error;
-    }
-    return this.desk.order(this.tenant, await this.desk.orders.place(this.tenant, await this.desk.draft(this.tenant, cart)));
+  async checkout(@ToolContext() context: ToolCallContext): Promise<Order> {
+    const orderId = await gatewayOf(this).within(context, async (em) => {
+      const cart = await this.locked(em);
+      if (cart.items.length === 0) throw new ToolError('This cart is empty. Add a product first.');
+      const draft = await cart.draft(em);
+      for (const [product, { quantity }] of await productsOf(em, cart.tenant, cart.items, LockMode.PESSIMISTIC_WRITE)) {
+        assertInStock(product, quantity);
+        product.inStock -= quantity;
+      }
+      cart.status = CartStatus.CheckedOut;
+      const id = await nextId(em, 'orders', 'o-', FIRST_ORDER);
+      const total = totalOf(draft.lines, draft.currency).amount;
+      const { tenant, customerId } = cart;
+      em.create(Order, { tenant, id, customerId, ...draft, total, status: OrderStatus.Placed, placedOn: calendarDay(TODAY) });
+      return id;
+    });
+    return Order.get(gatewayOf(this), context, orderId);
   }
 
-  private current(): Promise<CartRecord> {
-    return this.desk.carts.change(this.tenant, this.id, (cart) => cart);
+  /** Opens a cart with products in it or empty, or none where one of them is not sold or not there. */
+  static async open(
+    gateway: MikroOrmGateway,
+    context: ToolCallContext,
+    customerId: string,
+    wanted: readonly ProductQuantity[] = [],
+  ): Promise<Cart> {
+    const { actor, tenant } = context;
+    const id = await gateway.within(context, async (em) => {
+      const found = await em.findOne(Customer, { tenant, id: customerId });
+      if (!found) throw new ToolError(`No customer has the id "${customerId}". Find one with crm__searchCustomers.`);
+      let items: readonly ProductQuantity[] = [];
+      for (const [product, { quantity }] of await productsOf(em, tenant, wanted)) items = withItem(items, product, quantity);
+      const cart = em.create(Cart, { tenant, id: await nextId(em, 'carts', 'cart-', 1), customerId, items, status: CartStatus.Open });
+      return cart.id;
+    });
+    return gateway.within({ actor, tenant }, (em) => em.findOneOrFail(Cart, { tenant, id }));
   }
 
-  private changeItems(change: (items: CartRecord['items']) => CartRecord['items']): Promise<CartRecord> {
-    return this.desk.carts.change(this.tenant, this.id, (cart) => ({ ...stillOpen(cart), items: change(cart.items) }));
+  private async change(
+    context: ToolCallContext,
+    change: (cart: Cart, em: Pick<EntityManager, 'find'>) => void | Promise<void>,
+  ): Promise<CartContents> {
+    await gatewayOf(this).within(context, async (em) => change(await this.locked(em), em));
+    return this.getContents(context);
   }
 
-  private async contentsOf(cart: CartRecord): Promise<CartContents> {
-    return new CartContents(this.id, await this.desk.draft(this.tenant, cart));
+  /** The cart, if it may still be changed. */
+  private async locked(em: Pick<EntityManager, 'findOneOrFail'>): Promise<Cart> {
+    const { tenant, id } = this;
+    const cart = await em.findOneOrFail(Cart, { tenant, id }, { lockMode: LockMode.PESSIMISTIC_WRITE });
+    if (cart.status !== CartStatus.Open) throw new ToolError('This cart has been checked out. Open a new one.');
+    return cart;
+  }
+
+  /** The lines of an order of the cart, at today's prices. */
+  private async draft(
+    em: Pick<EntityManager, 'find' | 'findOneOrFail'>,
+  ): Promise<{ readonly lines: readonly PricedQuantity[]; readonly currency: Currency }> {
+    const { currency } = await em.findOneOrFail(Customer, { tenant: this.tenant, id: this.customerId });
+    const products = await productsOf(em, this.tenant, this.items);
+    const lines = products.map(([{ name, price }, { productId, quantity }]) => ({
+      productId,
+      quantity,
+      name,
+      unitCents: Money.parse(price, currency).cents,
+    }));
+    return { lines, currency };
   }
 }
 
-function toCheckedOut(cart: CartRecord): CartRecord {
-  if (stillOpen(cart).items.length === 0) throw new ToolError('This cart is empty. Add a product first.');
-  return { ...cart, status: 'checked_out' };
+const FIRST_ORDER = 1_001;
+
+/** The next id of the tenant. Two who ask at once wait for each other. */
+async function nextId(em: Pick<EntityManager, 'execute'>, table: 'orders' | 'carts', prefix: string, first: number): Promise<string> {
+  await em.execute('select pg_advisory_xact_lock(hashtextextended(?, 0))', [`desk.${table}`]);
+  const [row] = await em.execute<{ readonly last: number | null }[]>(`select max(substr(id, ?)::int) as last from desk.${table}`, [
+    prefix.length + 1,
+  ]);
+  return `${prefix}${Math.max(first - 1, row?.last ?? 0) + 1}`;
 }

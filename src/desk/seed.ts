@@ -1,8 +1,22 @@
-import { Currency } from './money.js';
-import { OrderStatus, type CustomerRecord, type OrderDraft, type OrderLineRecord, type ProductRecord } from './records.js';
+import { daysBefore, TODAY } from './clock.js';
+import { OrderStatus } from './entities.js';
+import { type PricedQuantity, totalOf } from './items.js';
+import { Currency, Money } from './money.js';
+import { wordsOf } from './words.js';
+
+type Tenants<Row> = Readonly<Record<string, readonly Row[]>>;
+
+/** The rows of a new database, by table and with the names of their columns. */
+export function sampleRows(): Readonly<Record<'customers' | 'products' | 'orders', readonly object[]>> {
+  return { customers: rowsOf(CUSTOMERS), products: rowsOf(PRODUCTS), orders: rowsOf(ORDERS) };
+}
+
+function rowsOf(tenants: Tenants<object>): readonly object[] {
+  return Object.entries(tenants).flatMap(([tenant, rows]) => rows.map((row) => ({ tenant, ...row })));
+}
 
 /** The tenants' customers. Both tenants have a c-123, and they are two people. */
-export const CUSTOMERS: Readonly<Record<string, readonly CustomerRecord[]>> = {
+const CUSTOMERS: Tenants<object> = {
   acme: [
     european('c-123', 'John Smith', 'john.smith@example.com', 'Dublin', '2023-04-17'),
     european('c-124', 'Jane Doe', 'jane.doe@example.com', 'Vienna', '2022-09-02'),
@@ -18,16 +32,22 @@ export const CUSTOMERS: Readonly<Record<string, readonly CustomerRecord[]>> = {
   ],
 };
 
-function european(id: string, name: string, email: string, city: string, since: string): CustomerRecord {
-  return { id, name, email, city, since, currency: Currency.Euro };
+function european(...[id, name, email, city, since]: [id: string, name: string, email: string, city: string, since: string]): object {
+  return { id, name, search_name: searchable(name), email, city, customer_since: since, currency: Currency.Euro };
 }
 
-function american(id: string, name: string, email: string, city: string, since: string): CustomerRecord {
-  return { id, name, email, city, since, currency: Currency.Dollar };
+function american(...customer: Parameters<typeof european>): object {
+  return { ...european(...customer), currency: Currency.Dollar };
+}
+
+function searchable(name: string): string {
+  return wordsOf(name)
+    .map((word) => ` ${word}`)
+    .join('');
 }
 
 /** The tenants' articles. Both number them from p-100: an id means nothing without its tenant. */
-export const PRODUCTS: Readonly<Record<string, readonly ProductRecord[]>> = {
+const PRODUCTS: Tenants<object> = {
   acme: [
     euros('p-100', 'Walnut desk', 649_00, 6),
     euros('p-101', 'Oak desk', 529_00, 11),
@@ -47,26 +67,19 @@ export const PRODUCTS: Readonly<Record<string, readonly ProductRecord[]>> = {
   ],
 };
 
-function euros(id: string, name: string, priceCents: number, inStock: number): ProductRecord {
-  return { id, name, priceCents, currency: Currency.Euro, inStock };
+function euros(id: string, name: string, cents: number, inStock: number, currency = Currency.Euro): object {
+  return { id, name, price: new Money(cents, currency).amount, currency, in_stock: inStock };
 }
 
-function dollars(id: string, name: string, priceCents: number, inStock: number): ProductRecord {
-  return { id, name, priceCents, currency: Currency.Dollar, inStock };
-}
-
-/** An order of the past; how long ago counts from the desk's clock. */
-export interface OrderSeed extends OrderDraft {
-  readonly id: string;
-  readonly status: OrderStatus;
-  readonly daysAgo: number;
+function dollars(id: string, name: string, cents: number, inStock: number): object {
+  return euros(id, name, cents, inStock, Currency.Dollar);
 }
 
 /**
  * The orders so far. In the last 12 months John Smith (c-123 of acme) bought for 1116.00 + 1297.80 + 2156.70 + 446.75 + 649.00 = 5666.25,
  * which is 472.19 a month; the order of 400 days ago and the cancelled one do not count. Mary Jones bought for 1058.00 + 928.45 = 1986.45: 165.54 a month.
  */
-export const ORDERS: Readonly<Record<string, readonly OrderSeed[]>> = {
+const ORDERS: Tenants<object> = {
   acme: [
     order('o-1001', 'c-123', 400, OrderStatus.Shipped, [line('p-100', 'Walnut desk', 1, 599_00)]),
     order('o-1002', 'c-124', 371, OrderStatus.Shipped, [line('p-101', 'Oak desk', 2, 499_00)]),
@@ -97,11 +110,12 @@ function order(
   customerId: string,
   daysAgo: number,
   status: OrderStatus,
-  ...[lines, currency = Currency.Euro]: [lines: OrderLineRecord[], currency?: Currency]
-): OrderSeed {
-  return { id, customerId, daysAgo, status, lines, currency };
+  ...[lines, currency = Currency.Euro]: [lines: readonly PricedQuantity[], currency?: Currency]
+): object {
+  const total = totalOf(lines, currency).amount;
+  return { id, customer_id: customerId, placed_on: daysBefore(TODAY, daysAgo), status, currency, total, lines };
 }
 
-function line(productId: string, name: string, quantity: number, unitCents: number): OrderLineRecord {
+function line(productId: string, name: string, quantity: number, unitCents: number): PricedQuantity {
   return { productId, name, quantity, unitCents };
 }

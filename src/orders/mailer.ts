@@ -1,6 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import type { Money } from '../desk/money.js';
-import { totalOf, type OrderRecord } from '../desk/records.js';
+import type { Order } from '../desk/entities.js';
 
 /** A letter to a customer. */
 export interface Mail {
@@ -31,12 +30,8 @@ export class OutboxMailer extends Mailer {
 }
 
 /** The receipt of an order as a mail. */
-export function receiptMail(order: OrderRecord, to: string, note?: string): Mail {
+export function receiptMail(order: Pick<Order, 'id' | 'lines' | 'total' | 'currency'>, to: string, note?: string): Mail {
   const lines = order.lines.map(({ quantity, name }) => `${quantity} x ${name}`);
-  const text = [...(note ? [note, ''] : []), ...lines, `Total: ${inWords(totalOf(order))}`].join('\n');
+  const text = [...(note ? [note, ''] : []), ...lines, `Total: ${order.total} ${order.currency}`].join('\n');
   return { to, subject: `Receipt for order ${order.id}`, text };
-}
-
-function inWords({ amount, currency }: Money): string {
-  return `${amount} ${currency}`;
 }

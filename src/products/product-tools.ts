@@ -1,71 +1,7 @@
-import { Injectable } from '@nestjs/common';
-import { clientTool, LlmTool, tool, type ToolCallContext, ToolContext, ToolField, ToolInput, ToolProvider } from '@toolloop/core';
-import { Expose, Type } from 'class-transformer';
-import {
-  IsBoolean,
-  IsDefined,
-  IsEnum,
-  IsInt,
-  IsNumber,
-  IsOptional,
-  IsString,
-  Matches,
-  Max,
-  MaxLength,
-  Min,
-  ValidateNested,
-} from 'class-validator';
-import { Currency, Money } from '../desk/money.js';
-import type { ProductRecord } from '../desk/records.js';
-import { ProductsRepository } from '../desk/repositories.js';
-
-/** An article of the catalog. It has no tools of its own: it is only what tools return. */
-export class Product {
-  @Expose() readonly id: string;
-  @Expose() readonly name: string;
-  @Expose() @Type(() => Money) readonly price: Money;
-  @Expose() readonly inStock: number;
-
-  constructor(record: ProductRecord) {
-    this.id = record.id;
-    this.name = record.name;
-    this.price = new Money(record.priceCents, record.currency);
-    this.inStock = record.inStock;
-  }
-}
-
-/** The input of `catalog__searchProducts`. */
-export class SearchProducts {
-  @ToolField({ description: 'Words of the name; without them every product matches.' })
-  @IsOptional()
-  @IsString()
-  @MaxLength(80)
-  text?: string;
-
-  @ToolField({ description: "In the catalog's currency." })
-  @IsOptional()
-  @IsNumber({ maxDecimalPlaces: 2 })
-  @Min(0)
-  maxPrice?: number;
-
-  @IsOptional() @IsBoolean() inStockOnly: boolean = true;
-  @IsOptional() @IsInt() @Min(1) @Max(50) limit: number = 10;
-}
-
-/** A price, as a model writes it. */
-export class Price {
-  @ToolField({ description: 'Decimal with up to two digits, e.g. "649.00".' })
-  @Matches(/^\d{1,7}(\.\d{1,2})?$/)
-  amount!: string;
-
-  @IsEnum(Currency) currency!: Currency;
-}
-
-/** The input of `catalog__setPrice`. */
-export class SetPrice {
-  @ToolField({ description: 'Such as p-102.' }) @Matches(/^p-\d{1,9}$/) productId!: string;
-  @IsDefined() @ValidateNested() @Type(() => Price) price!: Price;
-}
+import { clientTool, tool, ToolField } from '@toolloop/core';
+import { ToolResource } from '@toolloop/resources';
+import { Matches } from 'class-validator';
+import { Product } from '../desk/entities.js';
 
 /** The input that a user's device gives. */
 export class Barcode {
@@ -98,33 +34,14 @@ export const quotePostage = tool({
   },
 });
 
+const SET_PRICE = 'Change the price of a product. Orders already placed keep theirs.';
+
 /** The tools of the catalog. */
-@Injectable()
-@ToolProvider({ namespace: 'catalog' })
-export class ProductTools {
-  constructor(private readonly products: ProductsRepository) {}
-
-  @LlmTool({
-    description: 'Search the products we sell by name, price and stock.',
-    effect: 'read_only',
-    output: [Product],
-    labels: { reads: 'public', returns: 'trusted' },
-  })
-  async searchProducts(@ToolInput() input: SearchProducts, @ToolContext() context: ToolCallContext): Promise<Product[]> {
-    const { maxPrice, ...query } = input;
-    const cents = maxPrice === undefined ? {} : { maxPriceCents: Math.round(maxPrice * 100) };
-    const records = await this.products.search(context.tenant, { ...query, ...cents });
-    return records.map((record) => new Product(record));
-  }
-
-  @LlmTool({
-    description: 'Change the price of a product. Orders already placed keep theirs.',
-    effect: 'state_change',
-    output: Product,
-    labels: { returns: 'trusted' },
-  })
-  async setPrice(@ToolInput() input: SetPrice, @ToolContext() context: ToolCallContext): Promise<Product> {
-    const price = Money.parse(input.price.amount, input.price.currency);
-    return new Product(await this.products.setPrice(context.tenant, input.productId, price));
-  }
-}
+@ToolResource(Product, {
+  namespace: 'catalog',
+  actions: {
+    read: { description: 'Search the products we sell by name, price and stock.', labels: { reads: 'public', returns: 'trusted' } },
+    update: { description: SET_PRICE, accept: ['price'], labels: { returns: 'trusted' } },
+  },
+})
+export class ProductTools {}

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { LlmTool, type ToolCallContext, ToolContext, ToolParam, ToolProvider } from '@toolloop/core';
-import { totalOf } from '../desk/records.js';
-import { OrdersRepository } from '../desk/repositories.js';
+import { MikroOrmGateway } from '@toolloop/resources/mikro-orm';
+import { Order } from '../desk/entities.js';
 import { Payments } from './payments.js';
 
 /** A refund that was paid. */
@@ -19,7 +19,7 @@ export interface PaidRefund {
 })
 export class RefundTools {
   constructor(
-    private readonly orders: OrdersRepository,
+    private readonly gateway: MikroOrmGateway,
     private readonly payments: Payments,
   ) {}
 
@@ -44,13 +44,13 @@ export class RefundTools {
     @ToolParam('orderId', { description: 'An order number such as o-1024', pattern: String.raw`^o-\d{1,9}$` }) orderId: string,
     @ToolContext() context: ToolCallContext,
   ): Promise<PaidRefund> {
-    const amount = totalOf(await this.orders.get(context.tenant, orderId));
+    const amount = (await Order.get(this.gateway, context, orderId)).getTotal();
     const paymentId = await this.payments.payBack({ tenant: context.tenant, orderId, amount }, context.idempotencyKey);
     return { paymentId, orderId, amount: `${amount.amount} ${amount.currency}` };
   }
 
-  async previewRefund({ orderId }: { readonly orderId: string }, { tenant }: ToolCallContext): Promise<string> {
-    const { amount, currency } = totalOf(await this.orders.get(tenant, orderId));
+  async previewRefund({ orderId }: { readonly orderId: string }, context: ToolCallContext): Promise<string> {
+    const { amount, currency } = (await Order.get(this.gateway, context, orderId)).getTotal();
     return `Refund ${amount} ${currency} for order ${orderId}`;
   }
 }

@@ -155,7 +155,7 @@ export const LIMITS: Readonly<Record<string, Limits>> = {
   },
   demo: {
     files: [52],
-    linesPerImport: [11],
+    linesPerImport: [10],
     oneImporterPercent: [23],
     largestTypeCircle: [0, 0],
     largestValueCircle: [0, 0],

@@ -6,7 +6,7 @@ import { ask, closeDesks, serve, type ServedDesk } from './served-desk.js';
 
 afterAll(closeDesks);
 
-const READ = calls(call('crm__getCustomer', { customerId: 'c-123' }));
+const READ = calls(call('crm__read', { get_by: { id: 'c-123' } }));
 const SEND = calls(call('orders__sendReceipt', { orderId: 'o-1021' }));
 
 interface Answer {

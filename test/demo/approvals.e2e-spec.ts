@@ -156,7 +156,7 @@ describe('invariant 12: a forged approval', () => {
       remember: true,
       tenant: 'globex',
       decidedBy: 'bob',
-      tool: 'catalog__setPrice',
+      tool: 'catalog__update',
     };
     expect(await decided(desk, 'mia', approvalId, forged)).toEqual([200, 'approve']);
     await resumed(desk, 'alice', runId);

@@ -1,13 +1,10 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
-import { call, calls, ScriptedModel, text } from '@toolloop/testing';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { call, calls, ScriptedModel, text, type ScriptedTurn } from '@toolloop/testing';
 import type { LoopEvent } from '@toolloop/core';
-import { CustomersRepository, OrdersRepository } from '../../src/desk/repositories.js';
+import { Database } from '@toolloop/durable';
 import { ask, closeDesks, eventsIn, eventsOf, ofType, serve, type ServedDesk } from './served-desk.js';
 
 afterAll(closeDesks);
-afterEach(() => {
-  jest.restoreAllMocks();
-});
 
 const COMPARE = 'Compare the average spend of John Smith and Mary Jones';
 const LAST_ORDER = 'What is in the last order of John Smith?';
@@ -58,39 +55,42 @@ describe('the order desk, answered by the offline model through the tools of ent
   });
 });
 
+const GOODBYE_MARY = [
+  `delete from desk.orders where tenant = 'acme' and customer_id = 'c-128'`,
+  `delete from desk.customers where tenant = 'acme' and id = 'c-128'`,
+];
+
 describe('an entity of the desk', () => {
   it('is not called when it is gone by then', async () => {
-    const turns = [
+    const turns: ScriptedTurn[] = [
       calls(call('crm__searchCustomers', { name: 'Mary Jones' })),
-      calls(call('customer_c-128_getAverageSpend')),
+      async () => {
+        for (const statement of GOODBYE_MARY) await desk.app.get(Database).query(statement);
+        return calls(call('customer_c-128_getAverageSpend'));
+      },
       text('Gone.'),
     ];
     const desk = await serve({ model: new ScriptedModel(turns) });
-    jest.spyOn(desk.app.get(CustomersRepository), 'find').mockResolvedValue(undefined);
     const [, gone] = ofType(await eventsOf(desk, 'alice', COMPARE), 'tool-result');
     expect(gone?.record).toMatchObject({ status: 'failed', error: { code: 'tool_gone' } });
   });
 
   it('is the one it is when its tool is called', async () => {
-    const turns = [calls(call('orders__findOrder', { orderId: 'o-1024' })), calls(call('order_o-1024_getTotal')), text('So much.')];
+    const turns: ScriptedTurn[] = [
+      calls(call('orders__findOrder', { orderId: 'o-1024' })),
+      async () => {
+        await desk.app.get(Database).query(`update desk.orders set total = 0 where tenant = 'acme' and id = 'o-1024'`);
+        return calls(call('order_o-1024_getTotal'));
+      },
+      text('So much.'),
+    ];
     const desk = await serve({ model: new ScriptedModel(turns) });
-    const orders = desk.app.get(OrdersRepository);
-    const halved = (): void => {
-      void orders.change('acme', 'o-1024', (order) => ({ ...order, lines: [] }));
-    };
-    const found = jest.spyOn(orders, 'find');
-    found.mockImplementationOnce(async (tenant, id) => {
-      found.mockRestore();
-      const order = await orders.find(tenant, id);
-      halved();
-      return order;
-    });
     const [, total] = ofType(await eventsOf(desk, 'alice', 'Total?'), 'tool-result');
     expect(total?.record.result).toMatchObject({ amount: '0.00' });
   });
 
   it('has no tool for the other tenant, whatever its id', async () => {
-    const turns = [calls(call('crm__getCustomer', { customerId: 'c-123' })), calls(call('customer_c-201_getAverageSpend')), text('No.')];
+    const turns = [calls(call('crm__read', { get_by: { id: 'c-123' } })), calls(call('customer_c-201_getAverageSpend')), text('No.')];
     const desk = await serve({ model: new ScriptedModel(turns) });
     const events = await eventsOf(desk, 'alice', 'Spy');
     expect(ofType(events, 'tool-result')[1]?.record).toMatchObject({ status: 'failed', error: { code: 'unknown_tool' } });

@@ -1,21 +1,48 @@
-import { CartsRepository, CustomersRepository, OrdersRepository, ProductsRepository } from '../../src/desk/repositories.js';
-import { EntityFactory, type Customer, type Order } from '../../src/desk/entities.js';
-import { FixedClock } from '../../src/desk/clock.js';
+import { Test, type TestingModule } from '@nestjs/testing';
+import { type ToolCallContext, ToolLoopModule } from '@toolloop/core';
+import { MikroOrmGateway } from '@toolloop/resources/mikro-orm';
+import { ScriptedModel } from '@toolloop/testing';
+import { DeskModule } from '../../src/desk/desk.module.js';
+import { type Cart, Customer, Order, Product } from '../../src/desk/entities.js';
+import { MemoryStorageModule } from './memory-storage.module.js';
 
-/** The domain of the demo without Nest and without a model. */
-export function orderDesk(today = '2026-11-16T09:00:00Z'): EntityFactory {
-  const clock = new FixedClock(new Date(today));
-  return new EntityFactory(new CustomersRepository(), new ProductsRepository(), new OrdersRepository(clock), new CartsRepository(), clock);
+const open = new Set<TestingModule>();
+
+/** Closes every desk that was opened. */
+export async function closeOrderDesks(): Promise<void> {
+  await Promise.all([...open].map((module) => module.close()));
+  open.clear();
 }
 
-export async function customerOf(desk: EntityFactory, tenant: string, id: string): Promise<Customer> {
-  const record = await desk.customers.find(tenant, id);
-  if (!record) throw new Error(`${tenant} has no customer ${id}.`);
-  return desk.customer(tenant, record);
+/** The data of the demo, without its tools and without a model. */
+export async function orderDesk(): Promise<OrderDesk> {
+  const loop = ToolLoopModule.forRoot({ model: new ScriptedModel([]) });
+  const module = await Test.createTestingModule({ imports: [MemoryStorageModule, loop, DeskModule] }).compile();
+  open.add(module);
+  await module.init();
+  return new OrderDesk(module.get(MikroOrmGateway));
 }
 
-export async function orderOf(desk: EntityFactory, tenant: string, id: string): Promise<Order> {
-  const record = await desk.orders.find(tenant, id);
-  if (!record) throw new Error(`${tenant} has no order ${id}.`);
-  return desk.order(tenant, record);
+export function callOf(tenant: string): ToolCallContext {
+  return { tenant, actor: { id: 'alice' } } as ToolCallContext;
+}
+
+export class OrderDesk {
+  constructor(readonly gateway: MikroOrmGateway) {}
+
+  customer(tenant: string, id: string): Promise<Customer> {
+    return this.gateway.within(callOf(tenant), (em) => em.findOneOrFail(Customer, { tenant, id }));
+  }
+
+  product(tenant: string, id: string): Promise<Product> {
+    return this.gateway.within(callOf(tenant), (em) => em.findOneOrFail(Product, { tenant, id }));
+  }
+
+  order(tenant: string, id: string): Promise<Order> {
+    return Order.get(this.gateway, callOf(tenant), id);
+  }
+
+  async openCart(): Promise<Cart> {
+    return (await this.customer('acme', 'c-124')).openCart(callOf('acme'));
+  }
 }

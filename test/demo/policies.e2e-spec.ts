@@ -23,8 +23,9 @@ async function sent(user: string, path: string, body: unknown): Promise<readonly
   return [response.status, text === '' ? {} : (JSON.parse(text) as Body)];
 }
 
-const search = (user: string) => sent(user, '/tools/catalog__searchProducts', { args: { text: 'lamp' } });
-const POLICY = { version: 'acme-1', allow: ['*'], deny: ['catalog__searchProducts'] };
+const LAMPS = { filter: { name: { contains: 'lamp' } } };
+const search = (user: string) => sent(user, '/tools/catalog__read', { args: LAMPS });
+const POLICY = { version: 'acme-1', allow: ['*'], deny: ['catalog__read'] };
 
 describe('the policies of a tenant over HTTP', () => {
   it('are put, compared and put back by its operator, each change in force at once and for this tenant alone', async () => {
@@ -39,7 +40,7 @@ describe('the policies of a tenant over HTTP', () => {
     expect(await got('ops', '/policies/1')).toMatchObject([200, { policies: [POLICY] }]);
     expect(await got('ops', '/policies/diff?from=0&to=1')).toMatchObject([
       200,
-      expect.arrayContaining([{ at: '/deny', after: ['catalog__searchProducts'] }]),
+      expect.arrayContaining([{ at: '/deny', after: ['catalog__read'] }]),
     ]);
     expect(await sent('ops', '/policies/0/rollback', { expected: 1, reason: 'Too much.' })).toMatchObject([
       201,
@@ -49,10 +50,10 @@ describe('the policies of a tenant over HTTP', () => {
   });
 
   it('are refused with every mistake that is in them, and where another change came first', async () => {
-    const wrong = { version: 'acme-1', allow: ['*'], deny: ['catalog__serchProducts'] };
+    const wrong = { version: 'acme-1', allow: ['*'], deny: ['catalog__raed'] };
     const [status, { code, message }] = await sent('ops', '/policies', { policy: wrong, expected: 0, reason: 'A slip.' });
     expect([status, code]).toEqual([400, 'invalid_policy']);
-    expect(message).toContain('catalog__searchProducts');
+    expect(message).toContain('catalog__read');
     await sent('ops', '/policies', { policy: POLICY, expected: 0, reason: 'The first.' });
     expect(await sent('ops', '/policies', { policy: POLICY, expected: 0, reason: 'The second.' })).toMatchObject([
       409,
@@ -95,11 +96,11 @@ describe('a replay over HTTP', () => {
 
 describe('a kill switch over HTTP', () => {
   it('stops a tool of the tenant until it is released', async () => {
-    const [status, { stopId }] = await sent('ops', '/policies/stops', { tool: 'catalog__searchProducts', reason: 'It shows old prices.' });
+    const [status, { stopId }] = await sent('ops', '/policies/stops', { tool: 'catalog__read', reason: 'It shows old prices.' });
     expect(status).toBe(201);
     expect(await search('alice')).toMatchObject([200, { record: { status: 'denied' } }]);
     expect(await search('bob')).toMatchObject([200, { record: { status: 'succeeded' } }]);
-    expect(await got('ops', '/policies/stops')).toMatchObject([200, [{ stopId, tool: 'catalog__searchProducts', author: 'ops' }]]);
+    expect(await got('ops', '/policies/stops')).toMatchObject([200, [{ stopId, tool: 'catalog__read', author: 'ops' }]]);
     const release = `/policies/stops/${String(stopId)}/release`;
     expect(await sent('mia', release, { reason: 'Please.' })).toMatchObject([403, { code: 'not_permitted' }]);
     expect(await sent('ops', release, { reason: 'Mended.' })).toEqual([204, {}]);
@@ -136,11 +137,11 @@ describe('a tool that a person calls by hand', () => {
 
   it('performs a change once, however often the request is sent under its key', async () => {
     const [, { record }] = await search('mia');
-    const [{ id: productId }] = (record as { readonly result: [{ readonly id: string }] }).result;
+    const [{ id }] = (record as { readonly result: { readonly rows: [{ readonly id: string }] } }).result.rows;
     const setPrice = async (amount: string, key: string) => {
-      const body = JSON.stringify({ args: { productId, price: { amount, currency: 'EUR' } } });
+      const body = JSON.stringify({ args: { id, input: { price: amount } } });
       const headers = { ...headersOf('mia'), 'idempotency-key': key };
-      const response = await fetch(`${desk.url}/tools/catalog__setPrice`, { method: 'POST', headers, body });
+      const response = await fetch(`${desk.url}/tools/catalog__update`, { method: 'POST', headers, body });
       return (await response.json()) as Body;
     };
     expect(await setPrice('11.11', 'first')).toMatchObject({ record: { status: 'succeeded' } });
@@ -150,13 +151,13 @@ describe('a tool that a person calls by hand', () => {
   });
 
   it('takes no tenant, no actor and no tool of another from its body', async () => {
-    expect(await sent('alice', '/tools/catalog__searchProducts', { args: { text: 'lamp' }, tenant: 'globex' })).toMatchObject([400, {}]);
-    expect(await sent('alice', '/tools/catalog__searchProducts', { args: [] })).toMatchObject([400, {}]);
-    expect(await sent('alice', '/tools/catalog__searchProducts', { args: { text: 'lamp', tenantId: 'globex' } })).toMatchObject([
+    expect(await sent('alice', '/tools/catalog__read', { args: LAMPS, tenant: 'globex' })).toMatchObject([400, {}]);
+    expect(await sent('alice', '/tools/catalog__read', { args: [] })).toMatchObject([400, {}]);
+    expect(await sent('alice', '/tools/catalog__read', { args: { ...LAMPS, tenantId: 'globex' } })).toMatchObject([
       200,
       { record: { status: 'denied', error: { code: 'tenant_override' } } },
     ]);
-    expect(await sent('alice', '/tools/catalog__setPrice', { args: {} })).toMatchObject([
+    expect(await sent('alice', '/tools/catalog__update', { args: {} })).toMatchObject([
       200,
       { record: { error: { code: 'policy_denied', safeMessage: expect.stringContaining('No tool is named') } } },
     ]);

@@ -29,8 +29,8 @@ describe('GET /tools', () => {
   it('lists to support what it may call, and to the manager more', async () => {
     const desk = await serve();
     const [alice, mia] = [await toolsOf(desk, 'alice'), await toolsOf(desk, 'mia')];
-    expect(ids(alice)).not.toContain('catalog__setPrice');
-    expect(ids(mia)).toEqual(expect.arrayContaining([...ids(alice), 'catalog__setPrice', 'orders__sendReceipt']));
+    expect(ids(alice)).not.toContain('catalog__update');
+    expect(ids(mia)).toEqual(expect.arrayContaining([...ids(alice), 'catalog__update', 'orders__sendReceipt']));
     expect(mia.find(({ id }) => id === 'refunds__refundOrder')).toMatchObject({ presentation: { label: 'Refund an order' } });
     expect(mia.find(({ id }) => id === 'crm__searchCustomers')).toEqual({
       id: 'crm__searchCustomers',
@@ -90,7 +90,7 @@ describe("the desk's own words", () => {
   it('leave a run without taint: one that has read an order and no customer needs no approval', async () => {
     const receipt = [call('orders__sendReceipt', { orderId: 'o-1021' })];
     expect(await approvalsFor('mia', [call('orders__findOrder', { orderId: 'o-1021' })], receipt)).toEqual([]);
-    expect(await approvalsFor('mia', [call('crm__getCustomer', { customerId: 'c-123' })], receipt)).toEqual(['orders__sendReceipt']);
+    expect(await approvalsFor('mia', [call('crm__read', { get_by: { id: 'c-123' } })], receipt)).toEqual(['orders__sendReceipt']);
   });
 });
 
@@ -129,7 +129,7 @@ describe('a new policy', () => {
 
 describe('a price', () => {
   it("is the manager's", async () => {
-    const setPrice = calls(call('catalog__setPrice', { productId: 'p-104', price: { amount: '64.95', currency: 'EUR' } }));
+    const setPrice = calls(call('catalog__update', { id: 'p-104', input: { price: '64.95' } }));
     for (const [user, status] of [
       ['alice', 'denied'],
       ['mia', 'succeeded'],
@@ -143,7 +143,7 @@ describe('a price', () => {
 describe('a cart', () => {
   it('is opened, filled and checked out by tools that appear one after the other', async () => {
     const model = new ScriptedModel([
-      calls(call('crm__getCustomer', { customerId: 'c-124' })),
+      calls(call('crm__read', { get_by: { id: 'c-124' } })),
       calls(call('customer_c-124_openCart')),
       calls(call('cart_cart-1_addItem', { productId: 'p-104', quantity: 2 })),
       calls(call('cart_cart-1_checkout')),
@@ -165,13 +165,12 @@ describe('a cart', () => {
       calls(call('cart_cart-1_addItem', { productId: 'p-100' })),
       text('Done.'),
     ];
-    const results = await Promise.all(
-      ['alice', 'bob'].map(async (user) => {
-        const desk = await serve({ model: new ScriptedModel(script) });
-        const events = await eventsOf(desk, user, 'Open a cart for c-123');
-        return ofType(events, 'tool-result').at(-1)?.record.result;
-      }),
-    );
+    const desk = await serve({ model: new ScriptedModel([...script, ...script]) });
+    const results: unknown[] = [];
+    for (const user of ['alice', 'bob']) {
+      const events = await eventsOf(desk, user, 'Open a cart for c-123');
+      results.push(ofType(events, 'tool-result').at(-1)?.record.result);
+    }
     expect(results).toMatchObject([{ total: { amount: '649.00', currency: 'EUR' } }, { total: { amount: '139.00', currency: 'USD' } }]);
   });
 });

@@ -33,7 +33,7 @@ describe('npm start', () => {
     const DATA_DIR = join(folder, 'data');
     const first = start('0', { DATA_DIR });
     const url = await untilOpen(first);
-    expect(first.output()).toContain(`It keeps runs and approvals in ${DATA_DIR}.`);
+    expect(first.output()).toContain(`It keeps orders, runs and approvals in ${DATA_DIR}.`);
 
     const second = start('0', { DATA_DIR });
     expect((await once(second.process, 'exit'))[0]).toBe(1);

@@ -5,7 +5,7 @@ import { closeDesks, eventsOf, headersOf, serve, type ServedDesk } from './serve
 let desk: ServedDesk;
 
 beforeAll(async () => {
-  const turns = [calls(call('catalog__searchProducts', { text: 'lamp' })), text('There is one.')];
+  const turns = [calls(call('catalog__read', { filter: { name: { contains: 'lamp' } } })), text('There is one.')];
   desk = await serve({ model: new ScriptedModel([...turns, ...turns, ...turns]) });
   for (const user of ['alice', 'mia', 'bob']) await eventsOf(desk, user, 'Is there a lamp?');
 });
@@ -21,9 +21,9 @@ describe('the usage of the desk', () => {
     const [status, { rows }] = await usageFor('ops', '?groupBy=actor,tool');
     expect(status).toBe(200);
     expect(rows).toMatchObject([
-      { actor: 'alice', tool: 'catalog__searchProducts', calls: 1 },
+      { actor: 'alice', tool: 'catalog__read', calls: 1 },
       { actor: 'alice', answers: 2 },
-      { actor: 'mia', tool: 'catalog__searchProducts', calls: 1 },
+      { actor: 'mia', tool: 'catalog__read', calls: 1 },
       { actor: 'mia', answers: 2 },
     ]);
     const today = new Date().toISOString().slice(0, 10);
