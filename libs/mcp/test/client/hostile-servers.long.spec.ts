@@ -37,6 +37,23 @@ describe.each(ERAS)('a hostile server of the era of %s', (era) => {
     expect(stranger.called).toEqual([]);
   });
 
+  it('C14: is in the audit of the application with each tool that came and each in quarantine', async () => {
+    const stranger = await Stranger.serve([ECHO, OTHER], era);
+    const pins = await pinned({ others: stranger.server({ tools: ['echo'] }) });
+    const { module } = await started({ servers: { others: stranger.server() }, pins });
+    const audit = await module.get(AuditStore).read(APPLICATION_TENANT, { from: 1, limit: 10 });
+    expect(audit).toContainEqual(
+      expect.objectContaining({
+        kind: 'source',
+        source: 'mcp:others',
+        details: expect.objectContaining({
+          added: ['mcp__others__echo'],
+          quarantined: [expect.objectContaining({ id: 'mcp__others__other' })],
+        }),
+      }),
+    );
+  });
+
   it('C2: has no tool without a pin: nothing is trusted because it was seen first', async () => {
     const stranger = await Stranger.serve([ECHO], era);
     const application = await started({ servers: { others: stranger.server() } });
@@ -282,7 +299,7 @@ describe.each(ERAS)('a hostile server of the era of %s', (era) => {
     expect([result.finishReason, stranger.called]).toEqual(['waiting', ['read']]);
   });
 
-  it('shows the characters of a poisoned description that are not seen, and the model reads what was pinned', async () => {
+  it('C2: shows the characters of a poisoned description that are not seen, and the model reads what was pinned', async () => {
     const poisoned = { ...ECHO, description: 'Repeats.\u{e0050}\u{e0041}\u202e' };
     const stranger = await Stranger.serve([poisoned], era);
     const { catalog } = await importing({ servers: { others: stranger.server() } });

@@ -67,7 +67,7 @@ describe.each(ERAS)('a tool of a server of the era of %s', (era) => {
     expect((await run.result).toolCalls[0]).toMatchObject({ result: 'a dot', attachments: [{ type: 'image', mediaType: 'image/png' }] });
   });
 
-  it('leaves the same entries in the audit for a call of the loop, a call by hand and a call of a session', async () => {
+  it('C14: leaves the same entries in the audit for a call of the loop, a call by hand and a call of a session, with its actor and the hash of the tool', async () => {
     const stranger = await Stranger.serve([ECHO], era);
     const model = new ScriptedModel([calls(call('mcp__others__echo', { text: 'Hello' })), text('Done.')]);
     const { loop, call: made, module, catalog } = await importing({ servers: { others: stranger.server() }, model });

@@ -196,10 +196,12 @@ describe('a session of the era of 2025', () => {
 
 describe('a request of the era of 2026', () => {
   it.each([
-    ['a method in its header that is not its own', { 'mcp-method': 'tools/call' }, -32_020],
+    ['a method in its header that is not its own', { 'mcp-method': 'tools/list' }, -32_020],
+    ['the name of another tool in its header', { 'mcp-name': 'notes__find' }, -32_020],
     ['a revision that does not exist', { 'mcp-protocol-version': '2099-01-01' }, -32_020],
   ])('S8: is refused with %s', async (_, headers, code) => {
-    const answer = await post(await serve(), modern('tools/list'), { ...MODERN, 'mcp-method': 'tools/list', ...headers });
+    const own = { 'mcp-method': 'tools/call', 'mcp-name': 'notes__count' };
+    const answer = await post(await serve(), modern('tools/call', { name: 'notes__count' }), { ...MODERN, ...own, ...headers });
     expect(answer.status).toBe(400);
     expect(await answer.json()).toMatchObject({ error: { code } });
   });

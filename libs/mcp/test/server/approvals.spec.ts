@@ -2,6 +2,7 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import type { Client, ElicitRequest, ElicitResult } from '@modelcontextprotocol/client';
 import { type Policy, PendingService } from '@toolloop/core';
 import type { McpPrincipal, McpServerOptions } from '@toolloop/mcp';
+import { inAnHour } from '../../../core/test/fixtures/time.js';
 import { closeAll, connect, ERAS, PEOPLE, post, serve, type Connection, type Served } from './served-notes.js';
 
 afterEach(closeAll);
@@ -72,7 +73,7 @@ describe.each(ERAS)('a call that needs an approval, in the era of %s,', (era) =>
     expect(questions).toHaveLength(2);
   });
 
-  it('is not asked about in a client that may answer by itself: its own yes approves nothing', async () => {
+  it('S13: is not asked about in a client that may answer by itself: its own yes approves nothing, and the address of the page says nothing of the call', async () => {
     const desk = await served({}, { approvalUrl });
     const { client, questions } = await asked(desk, { era, answer: accept });
     expect(await said(client)).toMatch(/^error: .*waits for an approval/);
@@ -151,6 +152,13 @@ describe('the state that a client keeps between two rounds', () => {
     expect(await round(desk, { requestState, inputResponses, arguments: { to: 'mallory@example.com' } })).toMatchObject({ code: -32_602 });
     expect(await round(desk, { requestState, inputResponses })).toMatchObject({ content: [{ text: 'sent to eve@example.com' }] });
     expect(await round(desk, { requestState, inputResponses })).toMatchObject({ code: -32_602 });
+  });
+
+  it('S9: is good for an hour', async () => {
+    const desk = await served({}, server);
+    const { requestState } = await round(desk, {});
+    const late = (): Promise<object> => round(desk, { requestState, inputResponses: YES });
+    expect(await inAnHour(() => inAnHour(late))).toMatchObject({ code: -32_602 });
   });
 
   it('S10: lets two requests that bring it at once make the call once', async () => {
@@ -240,7 +248,7 @@ describe('the page of an approval', () => {
     expect(await fetchResult()).toContain('approval_denied');
   });
 
-  it('takes no token of an MCP client, be it typed or in a header, so that a client cannot approve its own calls', async () => {
+  it('S13: takes no token of an MCP client, be it typed or in a header, so that a client cannot approve its own calls', async () => {
     const { visit, fetchResult } = await waiting({ approver: careless });
     expect((await visit({ credential: 'mia', decision: 'approve' })).status).toBe(403);
     expect((await visit({ decision: 'approve' }, { authorization: 'Bearer mia' })).status).toBe(401);

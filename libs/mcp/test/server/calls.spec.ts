@@ -60,7 +60,7 @@ describe.each(ERAS)('a call in the era of %s', (era) => {
     expect(JSON.stringify(content)).toContain('tenant_override');
   });
 
-  it('hides what a tool throws, but for what it says on purpose', async () => {
+  it('S19: hides what a tool throws, but for what it says on purpose', async () => {
     const client = await connect(await serve(), { era });
     const failed = await client.callTool({ name: 'notes__fail' });
     expect(failed.isError).toBe(true);
@@ -69,7 +69,7 @@ describe.each(ERAS)('a call in the era of %s', (era) => {
     expect([refused.isError, JSON.stringify(refused.content)]).toEqual([true, expect.stringContaining('The notes are closed today.')]);
   });
 
-  it('says the same of a tool that policy hides and of one that does not exist', async () => {
+  it('S14: says the same of a tool that policy hides and of one that does not exist', async () => {
     const client = await connect(await serve(), { era });
     const said = async (name: string) => {
       const { code, message } = (await client.callTool({ name }).catch((thrown: unknown) => thrown)) as ProtocolError;
@@ -79,6 +79,32 @@ describe.each(ERAS)('a call in the era of %s', (era) => {
     const hidden = await said('notes__manage');
     expect(hidden).toEqual([-32_602, expect.stringContaining('No tool is named "NAME".')]);
     expect(hidden).toEqual(await said('notes__manaxe'));
+  });
+
+  it('S14: is refused beyond the budget of its caller, whatever session or scope it is made in', async () => {
+    const policy = { version: '1', flow: 'off', allow: ['notes__*'], runBudgets: [{ tools: ['notes__count'], calls: 2 }] } as const;
+    const served = await serve({ loop: { policy } });
+    const made = async (path: string, token = 'alice') =>
+      JSON.stringify((await (await connect(served, { era, path, token })).callTool({ name: 'notes__count' })).content);
+    expect([await made('/mcp'), await made('/mcp/desk')]).toEqual([expect.stringContaining('7'), expect.stringContaining('7')]);
+    expect(await made('/mcp/fresh')).toContain('budget_exceeded');
+    expect(await made('/mcp/fresh', 'bob')).toContain('7');
+  });
+
+  it('S14: has no result that does not fit what the tool declares', async () => {
+    const sum = tool({
+      id: 'notes__sum',
+      description: 'Sums.',
+      input: { type: 'object', properties: {} },
+      outputSchema: { type: 'object', properties: { total: { type: 'integer' } }, required: ['total'] },
+      effect: 'read_only',
+      reveal: ['total', 'secret'],
+      execute: () => ({ total: 'many', secret: 'hunter2' }),
+    });
+    const client = await connect(await serve({ loop: { tools: [sum] } }), { era });
+    const { isError, content, structuredContent } = await client.callTool({ name: 'notes__sum' });
+    expect([isError, structuredContent]).toEqual([true, undefined]);
+    expect(JSON.stringify(content)).not.toContain('hunter2');
   });
 
   it('tells of the progress of a tool while it works', async () => {
@@ -92,7 +118,7 @@ describe.each(ERAS)('a call in the era of %s', (era) => {
     expect(content).toEqual([{ type: 'text', text: 'done' }]);
   });
 
-  it('ends at the tool when the client cancels', async () => {
+  it('S18: ends at the tool when the client cancels', async () => {
     const served = await serve();
     const client = await connect(served, { era });
     const { aborted } = served.app.get(Witness);

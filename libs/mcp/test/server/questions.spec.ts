@@ -90,7 +90,7 @@ describe.each(ERAS)('a tool that asks, in the era of %s,', (era) => {
   it.each([
     ['a model', 'ask__summary', 'sampling'],
     ['folders', 'ask__folders', 'roots'],
-  ])('says which capability is missing where the client has no %s for others', async (_, name, capability) => {
+  ])('S12: says which capability is missing where the client has no %s for others', async (_, name, capability) => {
     const client = await connect(await asking(), { era });
     const refused = (await client.callTool({ name }).catch((thrown: unknown) => thrown)) as ProtocolError;
     expect([refused.code, JSON.stringify(refused.data)]).toEqual([-32_021, expect.stringContaining(capability)]);

@@ -164,7 +164,7 @@ describe('the same call', () => {
 });
 
 describe('a client that leaves', () => {
-  it.each(ERAS)('leaves no tool behind that works for longer than it may (%s)', async (era) => {
+  it.each(ERAS)('S18: leaves no tool behind that works for longer than it may (%s)', async (era) => {
     const served = await serve({ loop: { limits: { toolCallMs: 300 } } });
     const { aborted, begun } = served.app.get(Witness);
     const client = await connect(served, { era });
