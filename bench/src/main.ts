@@ -6,6 +6,7 @@ import { decodingSuite } from './decoding.suite.js';
 import { durableSuite } from './durable.suite.js';
 import { growthSuite } from './growth.suite.js';
 import { loopSuite } from './loop.suite.js';
+import { mcpSuite } from './mcp.suite.js';
 import { memorySuite } from './memory.suite.js';
 import { pipelineSuite } from './pipeline.suite.js';
 import { pressureSuite } from './pressure.suite.js';
@@ -25,6 +26,7 @@ const SUITES: readonly Suite[] = [
   durableSuite,
   resourcesSuite,
   decodingSuite,
+  mcpSuite,
   pressureSuite,
 ];
 
