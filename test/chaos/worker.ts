@@ -1,8 +1,9 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import type { WorkerAsk, WorkerWord } from './worker.process.js';
 import type { WorkerOptions } from './worker.application.js';
+import { programArguments } from '../program.js';
 
-const ARGUMENTS = ['--conditions=@toolloop/source', '--import', '@swc-node/register/esm-register', 'test/chaos/worker.process.ts'];
+const ARGUMENTS = programArguments('test/chaos/worker.process.ts');
 const LONGEST_ANSWER_MS = 20_000;
 
 /** A worker did not answer: most often because it was killed. */

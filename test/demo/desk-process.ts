@@ -1,7 +1,8 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { programArguments } from '../program.js';
 
-const ARGUMENTS = ['--conditions=@toolloop/source', '--import', '@swc-node/register/esm-register', 'src/main.ts'];
+const ARGUMENTS = programArguments('src/main.ts');
 
 export interface StartedDesk {
   readonly process: ChildProcess;
@@ -9,7 +10,7 @@ export interface StartedDesk {
   readonly output: () => string;
 }
 
-/** A process of the demo, from its sources, with no more of the environment than is given. */
+/** A process of the demo, with no more of the environment than is given. */
 export function start(port: string, storage: NodeJS.ProcessEnv = {}): StartedDesk {
   const {
     OPENAI_API_KEY: _key,

@@ -6,6 +6,7 @@ import { ToolLoopService } from '@toolloop/core';
 import { RunService } from '@toolloop/core/runs';
 import { type Database, type DurableOptions, JobQueue, SqlStores } from '@toolloop/durable';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
+import { programArguments } from '../../../test/program.js';
 import { createDatabaseFolder, createServerDatabase, describePostgres, inMemory } from './databases.js';
 import { Order, OrmDesk, Refund } from './fixtures/orm.desk.js';
 import type { OrmProcessOptions } from './fixtures/orm.process.js';
@@ -238,12 +239,7 @@ function refundsOnce(open: () => Promise<Place>, openHere = open): void {
   });
 }
 
-const PROCESS = [
-  '--conditions=@toolloop/source',
-  '--import',
-  '@swc-node/register/esm-register',
-  'libs/durable/test/fixtures/orm.process.ts',
-];
+const PROCESS = programArguments('libs/durable/test/fixtures/orm.process.ts');
 
 /** Kills a process once it is at its moment. Resolves to the run that it was going on with. */
 async function killed(options: OrmProcessOptions): Promise<string> {
