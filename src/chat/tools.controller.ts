@@ -36,7 +36,7 @@ export class ToolsController {
     });
   }
 
-  /** Calls a tool by hand: 202 for a call that waits for an approval, at which its run is resumed. What is wrong with the call is in its record. */
+  /** Calls a tool by hand, with the arguments of a person: 202 for a call that waits for an approval, at which its run is resumed. What is wrong with the call is in its record. */
   @Post(':tool')
   @HttpCode(HttpStatus.OK)
   async call(
@@ -46,7 +46,13 @@ export class ToolsController {
     @Res({ passthrough: true }) response: Response,
     @IdempotencyKey() requestId?: string,
   ): Promise<CallResult> {
-    const made = await this.loop.call({ tool, args, ...termsFor(user), ...(requestId !== undefined && { requestId }) });
+    const made = await this.loop.call({
+      tool,
+      args,
+      argsOrigin: 'actor',
+      ...termsFor(user),
+      ...(requestId !== undefined && { requestId }),
+    });
     if (made.waiting) response.status(HttpStatus.ACCEPTED).location(`/runs/${made.runId}`);
     return made;
   }

@@ -55,6 +55,17 @@ describe('the application of the README', () => {
     expect(events.at(-1)).toMatchObject({ type: 'run-end', finishReason: 'stop', text: expect.stringContaining('3') });
     expect(stream).not.toMatch(/B 12|"copies"/);
   });
+
+  it('asks no person, whatever was read, since none of its tools changes or sends anything', async () => {
+    const headers = { 'content-type': 'application/json' };
+    for (const message of ['Which books do you have about Dune?', 'How many free copies of Dune are there for 20 days?']) {
+      const response = await fetch(`${url}/chat`, { method: 'POST', headers, body: JSON.stringify({ message }) });
+      const events = eventsIn(await response.text());
+      expect(ofType(events, 'tool-result').length).toBeGreaterThan(0);
+      expect(ofType(events, 'approval-request')).toEqual([]);
+      expect(events.at(-1)).toMatchObject({ type: 'run-end', finishReason: 'stop' });
+    }
+  });
 });
 
 describe('the other code of the README and the page about policies', () => {

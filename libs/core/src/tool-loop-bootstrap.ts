@@ -6,6 +6,7 @@ import { ToolFeature } from './discovery/tool-feature.js';
 import { BoundedStores } from './execution/bounded-stores.js';
 import { rehearsalFindings } from './execution/rehearsal.js';
 import { RESULT_READER, VALUE_TOOLS } from './execution/run-tools.js';
+import { PLAN_TOOL } from './strategies/planning.js';
 import { SEARCH_TOOL } from './strategies/tool-search.js';
 import { ActorDirectory } from './contracts/tool-call.js';
 import {
@@ -58,7 +59,7 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     const contributed = await this.sources.begin(exploration.sources);
     const own = [...exploration.tools, ...contributed.entries];
     const declarers = declarersIn(own, exploration.entities);
-    const entries = [LATENT_READER, LATENT_SEARCH, ...LATENT_VALUES, ...own, ...directiveEntries(declarers, this.directives)];
+    const entries = [LATENT_READER, ...LATENT_OF_STRATEGIES, ...LATENT_VALUES, ...own, ...directiveEntries(declarers, this.directives)];
     this.catalog.label = (tool) => this.settings.label(tool);
     this.sources.announce(this.announced());
     const findings = [
@@ -160,5 +161,5 @@ const LATENT_READER: CatalogEntry = { tool: RESULT_READER, at: 'Toolloop', isLat
 /** A run is offered them once it has hidden something. */
 const LATENT_VALUES: readonly CatalogEntry[] = VALUE_TOOLS.map((tool) => ({ tool, at: 'Toolloop', isLatent: true }));
 
-/** A run has it where a strategy brings it. */
-const LATENT_SEARCH: CatalogEntry = { tool: SEARCH_TOOL, at: 'Toolloop', isLatent: true };
+/** A run has them where a strategy brings them. */
+const LATENT_OF_STRATEGIES: readonly CatalogEntry[] = [SEARCH_TOOL, PLAN_TOOL].map((tool) => ({ tool, at: 'Toolloop', isLatent: true }));

@@ -46,6 +46,7 @@ import { ToolLoop } from './loop/tool-loop.js';
 import { type ToolLoopOptions, TOOL_LOOP_OPTIONS } from './loop/loop-options.js';
 import { Explanations } from './session/explanations.js';
 import { Sessions } from './session/sessions.js';
+import { EndorsementService } from './runs/endorsement.service.js';
 import { PolicyService } from './runs/policy.service.js';
 import { RunService } from './runs/run.service.js';
 import { UsageLedger } from './usage/usage-ledger.js';
@@ -169,6 +170,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
   RunService,
   Explanations,
   PolicyService,
+  EndorsementService,
   Sessions,
   DirectiveRunner,
   DirectiveService,
@@ -235,6 +237,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
     RunOpener,
     RunService,
     PolicyService,
+    EndorsementService,
     Sessions,
     ToolCatalog,
     ToolRegistry,

@@ -25,6 +25,10 @@ export interface ToolLabels {
    * send, may come from anywhere. @default every argument
    */
   readonly decisive?: readonly string[];
+  /** The name of a store into which calls write, such as `notes`: what was written after text from outside was read comes back from outside. @default none */
+  readonly writes?: string;
+  /** The name of a store from which results are: `returns` and the origins of fields hold only while nothing from outside was written into it. @default none */
+  readonly from?: string;
 }
 
 /** The reader that a projection of a result is made for. */

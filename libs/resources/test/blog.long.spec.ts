@@ -145,7 +145,7 @@ describe('the tools of a blog', () => {
   afterAll(() => app?.close());
 
   const made = (tool: string, args: JsonObject, actorId = 'ada'): Promise<CallResult> =>
-    loop.call({ tool, args, actor: { id: actorId }, tenant: 'org' });
+    loop.call({ tool, args, argsOrigin: 'actor', actor: { id: actorId }, tenant: 'org' });
   const read = async (args: JsonObject): Promise<{ readonly rows: readonly Partial<Post>[] }> =>
     parsed(await made('posts__read', args)) as never;
 

@@ -191,7 +191,7 @@ export class Shop {
   }
 
   call(tool: string, args: JsonObject = {}, tenant = 'acme', actorId = 'ada'): Promise<CallResult> {
-    return this.loop.call({ tool, args, actor: { id: actorId, tenant }, tenant });
+    return this.loop.call({ tool, args, argsOrigin: 'actor', actor: { id: actorId, tenant }, tenant });
   }
 
   /** The result as the model reads it. */

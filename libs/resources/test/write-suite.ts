@@ -198,7 +198,12 @@ export function writesRows(storing: Storing, { joinsCalls = true } = {}): void {
 
   describe('a write', () => {
     it('invariant 13: is made once for a request that is sent twice', async () => {
-      const request = { tool: 'orders__create', args: { input: { number: 'o-9', total: '1' } }, requestId: 'once' };
+      const request = {
+        tool: 'orders__create',
+        args: { input: { number: 'o-9', total: '1' } },
+        requestId: 'once',
+        argsOrigin: 'actor',
+      } as const;
       const actor = { id: 'ada', tenant: 'acme' };
       const create = shop.loop.call.bind(shop.loop, { ...request, actor, tenant: 'acme' });
       const [first, second] = [await create(), await create()];
@@ -227,6 +232,7 @@ export function writesRows(storing: Storing, { joinsCalls = true } = {}): void {
       const { waiting, runId } = await shop.loop.call({
         tool: 'orders__update',
         args: { id: 1, input: { note: 'seen' } },
+        argsOrigin: 'actor',
         actor,
         tenant: 'acme',
         policy,

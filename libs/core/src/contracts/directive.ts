@@ -50,6 +50,8 @@ export interface DirectiveAuthority {
     readonly outsideBits?: number;
     /** Set where the user asked for this very call. */
     readonly requested?: boolean;
+    /** Set where the model had committed itself to this very call. */
+    readonly committed?: boolean;
   };
   /** The approval of a person, with its rule, policy and terms. It covers this directive alone. */
   readonly approved?: DirectiveApproval;

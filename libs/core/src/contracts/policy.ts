@@ -109,7 +109,7 @@ export interface Policy extends PolicyGrants {
   readonly connections?: readonly ConnectionRule[];
   /** The tools of untrusted sources for which the application vouches, by declared id; only in the application's own policy. */
   readonly vouched?: Readonly<Record<string, VouchedTool>>;
-  /** @default 'trifecta' */
+  /** @default 'taint' for the application where none of its policies names a level; a policy that narrows it imposes none */
   readonly flow?: FlowLevel;
   /** The bits from outside that a run may read, at the level `taint`, before even a call that the user asked for needs an approval. @default 64 */
   readonly outsideBits?: number;
@@ -154,6 +154,9 @@ export interface PolicyCall {
   readonly spent: RunSpending;
 }
 
+/** The facts of a call by which it is one that the model has committed itself to. */
+export type CommittableCall = Pick<PolicyCall, 'args' | 'instanceId' | 'outside'> & { readonly spent: Pick<RunSpending, 'calls'> };
+
 /** The labels of all that the model has read so far in a run, and the origin of values in a call. */
 export interface InformationFlow {
   readonly integrity: 'trusted' | 'untrusted';
@@ -162,6 +165,10 @@ export interface InformationFlow {
   readonly outsideBits: number;
   /** Returns whether the user asked for this very call: named its tool, and every decisive argument by a value whose kind leaves no doubt. */
   isRequested(tool: PolicyTool, args: JsonObject): boolean;
+  /** True while the model may commit itself to calls: it has read nothing from outside, and has not done so in this turn. */
+  readonly mayCommit: boolean;
+  /** Returns whether the model has committed itself to this very call before it read anything from outside, and it was not made as often yet. */
+  isCommitted(tool: PolicyTool, call: CommittableCall): boolean;
   /** Returns whether a text or a number occurs in the user's own words or in a trusted result. */
   isTraced(value: string | number): boolean;
   /** Returns whether a text occurs whole in the user's own words. */

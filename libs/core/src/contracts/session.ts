@@ -1,6 +1,15 @@
-import type { JsonObject, JsonValue, ToolInvocationRecord, ToolMessage, ToolPresentation, ToolSpec, WaitingFor } from '@toolloop/protocol';
+import type {
+  JsonObject,
+  JsonValue,
+  ToolInvocationRecord,
+  ToolMessage,
+  ToolPresentation,
+  ToolSpec,
+  ValueOrigin,
+  WaitingFor,
+} from '@toolloop/protocol';
 import type { Observable } from 'rxjs';
-import { CHECKED_BY_USE, defineOptions, FUNCTION, ITS, TEXT, WHOLE_ABOVE_ZERO, wholeFrom } from '../findings/options.js';
+import { CHECKED_BY_USE, defineOptions, FUNCTION, ITS, oneOf, TEXT, WHOLE_ABOVE_ZERO, wholeFrom } from '../findings/options.js';
 import { type LoopRequest, REQUEST } from './loop-request.js';
 import type { RegisteredActor } from './tool-call.js';
 
@@ -27,6 +36,12 @@ export interface CallRequest<Actor = RegisteredActor> extends Pick<
   readonly tool: string;
   /** The arguments, which may come from anywhere: they are checked like those of a model. @default {} */
   readonly args?: JsonObject;
+  /**
+   * The writer of the arguments: `actor` for a form that a person filled in, `application` for code of your own. Then they carry nothing from outside, whatever the session has read. Not where a client that holds
+   * the actor's credentials may be a program: its arguments may be a model's.
+   * @default 'outside': they count as written by a model that has read untrusted and private content, or in a session with a `scope` what its account tells
+   */
+  readonly argsOrigin?: ValueOrigin;
 }
 
 /** The outcome of one call. What goes out as JSON is what a UI may show. */
@@ -164,6 +179,7 @@ export const CALL = defineOptions<CallRequest>({
   signal: rules.signal,
   tool: CHECKED_BY_USE,
   args: CHECKED_BY_USE,
+  argsOrigin: oneOf('application', 'actor', 'outside'),
 });
 
 const { tool: _tool, args: _args, requestId, signal, ...OF_SESSIONS } = CALL.rules;
@@ -180,6 +196,9 @@ export interface AccountKey {
   readonly actorId: string;
   readonly scope: string;
 }
+
+/** The time for which what was written into a store of the application is remembered, which is for good: a hundred years, in milliseconds. */
+export const LASTING_MS = 100 * 365 * 24 * 3_600_000;
 
 /** The part of sessions that outlives them, for one principal in one scope: opening another session gets rid of none of it. */
 export interface SessionAccount {

@@ -197,6 +197,8 @@ const LABELS = defineOptions<Partial<ToolLabels>>(
     egress: BOOLEAN,
     accepts: { ...optionsOf(ACCEPTED, { isHere: true }), wanted: '{ untrusted: true }, { private: true } or both' },
     decisive: listOf(TEXT, 'a list of the names of arguments'),
+    writes: TEXT,
+    from: TEXT,
   },
   { wording: { unknown: 'There is no label "*".', option: 'Its label "*"' } },
 );

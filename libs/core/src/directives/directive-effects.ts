@@ -144,15 +144,21 @@ function idOf(key: string): string {
   return `dir_${sha256(key).slice(0, DIGITS_OF_ID)}`;
 }
 
-function authorityOf(actorId: string, { tool, input: { args }, scope, request, decision }: AuthorisedCall): DirectiveAuthority {
+function authorityOf(actorId: string, { tool, input: { args }, scope, request, decision, charge }: AuthorisedCall): DirectiveAuthority {
   const { integrity, confidentiality, outsideBits } = scope.flow;
-  const { approvals } = scope;
+  const { approvals, spending } = scope;
+  const spent = { calls: spending.calls.filter((one) => one !== charge) };
   const flow = {
     integrity,
     confidentiality,
     traced: wordsIn(args).filter((word) => scope.flow.isTraced(word)),
     ...(outsideBits < Infinity && { outsideBits }),
     requested: scope.flow.isRequested(subjectOf(tool, scope.actor), args),
+    committed: scope.flow.isCommitted(subjectOf(tool, scope.actor), {
+      args,
+      spent,
+      ...(tool.entity && { instanceId: tool.entity.instanceId }),
+    }),
   };
   const base = { actorId, policies: narrowingOf(scope), flow };
   if (decision?.kind !== 'require_approval') return base;

@@ -305,15 +305,15 @@ function withUndoing(tool: Tool, { intent, result }: DirectiveRecord): Tool {
 
 /** Returns the recorded flow. `isSaid` is asked about reads alone, and a directive is none. */
 function flowOf({ flow }: DirectiveAuthority): InformationFlow {
-  const { integrity, confidentiality, requested = false } = flow;
-  const { outsideBits = integrity === 'trusted' ? 0 : Infinity } = flow;
-  const traced = new Set(flow.traced);
+  const { integrity, confidentiality, requested = false, committed = false, outsideBits = integrity === 'trusted' ? 0 : Infinity } = flow;
   return {
     integrity,
     confidentiality,
     outsideBits,
     isRequested: () => requested,
-    isTraced: (value) => traced.has(value),
+    mayCommit: false,
+    isCommitted: () => committed,
+    isTraced: (value) => flow.traced.includes(value),
     isSaid: () => false,
   };
 }

@@ -321,6 +321,8 @@ function saidAsWell(flow: InformationFlow, said: TrustedText): InformationFlow {
     confidentiality: flow.confidentiality,
     outsideBits: flow.outsideBits,
     isRequested: (tool, args) => flow.isRequested(tool, args),
+    mayCommit: flow.mayCommit,
+    isCommitted: (tool, call) => flow.isCommitted(tool, call),
     isTraced: (value) => flow.isTraced(value) || said.has(value),
     isSaid: (value) => flow.isSaid(value),
   };

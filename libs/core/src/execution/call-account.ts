@@ -1,10 +1,18 @@
 import { Logger } from '@nestjs/common';
-import type { MessageLabels } from '@toolloop/protocol';
+import type { MessageLabels, ValueOrigin } from '@toolloop/protocol';
 import type { Toolset } from '../catalog/toolset.js';
 import type { PolicyEngine } from '../contracts/policy.js';
 import { namesOutsiders } from '../schema/field-origins.js';
-import { type AccountAddition, type AccountKey, type AccountStore, DEFAULT_SESSIONS, type SessionAccount } from '../contracts/session.js';
+import {
+  type AccountAddition,
+  type AccountKey,
+  type AccountStore,
+  DEFAULT_SESSIONS,
+  LASTING_MS,
+  type SessionAccount,
+} from '../contracts/session.js';
 import type { Tool } from '../contracts/tool.js';
+import type { AuthorisedCall } from './call.js';
 import { outsideOfRuns } from './store-calls.js';
 import { CountedSpending } from '../policy/spending.js';
 import { isUnpinned } from '../policy/vouched-tools.js';
@@ -19,6 +27,11 @@ export interface AccountPlace {
 /** The number of times within this time that an account is told that it is still used. */
 const TOUCHES = 20;
 const UNKNOWN_READER: MessageLabels = { returns: 'untrusted', reads: 'private' };
+/** The labels of arguments that no model has written. What a person writes is private, like what they say. */
+const WRITTEN_BY: Readonly<Record<Exclude<ValueOrigin, 'outside'>, MessageLabels>> = {
+  actor: { returns: 'trusted', reads: 'private' },
+  application: { returns: 'trusted', reads: 'public' },
+};
 const logger = new Logger('CallAccount');
 const NOTHING: SessionAccount = { isTainted: false, hasReadPrivate: false, refusals: 0, counts: {} };
 
@@ -42,6 +55,8 @@ export class CallAccount {
     private readonly place?: AccountPlace,
     /** The confidentiality of the client's own words. */
     private readonly own: MessageLabels['reads'] = 'private',
+    /** The writer of the arguments, where the application says who it is. */
+    private readonly argsOrigin: ValueOrigin = 'outside',
   ) {
     this.spending = new CountedSpending(engines, place && ((counts) => this.add({ counts }).then((account) => account.counts)));
   }
@@ -51,8 +66,9 @@ export class CallAccount {
     return this.place?.key.scope;
   }
 
-  /** The labels of all that the client has read. */
+  /** The labels of the arguments: those of all that the client has read, unless a person or the application wrote them. */
   get labels(): MessageLabels {
+    if (this.argsOrigin !== 'outside') return WRITTEN_BY[this.argsOrigin];
     if (!this.place) return UNKNOWN_READER;
     const { isTainted, hasReadPrivate } = this.known;
     return { returns: isTainted ? 'untrusted' : 'trusted', reads: hasReadPrivate ? 'private' : this.own };
@@ -171,11 +187,54 @@ export class CallAccount {
 /** The labels of all that a call of a tool may read. A sub-run may read anything. */
 export function labelsReadBy({ origin, subRun, spec: { labels, outputSchema } }: Tool): MessageLabels {
   if (subRun) return UNKNOWN_READER;
-  const mayTrust = origin.trusted && !namesOutsiders(outputSchema);
+  const mayTrust = origin.trusted && labels.from === undefined && !namesOutsiders(outputSchema);
   return { returns: mayTrust ? labels.returns : 'untrusted', reads: labels.reads };
 }
 
 /** Returns how long the account of sessions is kept after its last use: a little longer than a session, so that none outlives its own. */
 export function accountMs(idleMs = DEFAULT_SESSIONS.idleMs): number {
   return Math.ceil(idleMs * (1 + 2 / TOUCHES));
+}
+
+/**
+ * The stores of the application that tools write into and read from, as far as someone outside had something written into them. What is known of one is an account of its own, so that every
+ * process knows it, and no restart forgets it where accounts are kept in a database.
+ */
+export class WrittenStores {
+  constructor(private readonly accounts: Pick<AccountStore, 'add'>) {}
+
+  /**
+   * Notes where a call is about to write what someone outside may have chosen.
+   *
+   * @throws {StorageUnavailableError} Where that cannot be noted: then the call is not made.
+   */
+  async noteWrite({ scope, input }: AuthorisedCall, store: string): Promise<void> {
+    const isOfOutside = scope.flow.integrity === 'untrusted' || (input.outside?.length ?? 0) > 0;
+    if (isOfOutside) await this.add(scope.run.tenant, store, { [WRITTEN]: 1 });
+  }
+
+  /** Returns whether something was written into a store that no person has endorsed since. */
+  async isOfOutside(tenant: string, store: string): Promise<boolean> {
+    return unendorsedIn(await this.add(tenant, store, {})) > 0;
+  }
+
+  /** Trusts what is in a store by now. Resolves to the number of writes that this is about. */
+  async endorse(tenant: string, store: string): Promise<number> {
+    const writes = unendorsedIn(await this.add(tenant, store, {}));
+    if (writes > 0) await this.add(tenant, store, { [ENDORSED]: writes }); // one that came meanwhile is not among them
+    return writes;
+  }
+
+  private add(tenant: string, store: string, counts: Readonly<Record<string, number>>): Promise<SessionAccount> {
+    return this.accounts.add({ tenant, actorId: OF_STORES, scope: `store ${store}` }, { counts }, LASTING_MS);
+  }
+}
+
+/** The actor of the accounts of stores, which all actors of a tenant share. */
+const OF_STORES = '*';
+const WRITTEN = 'written from outside';
+const ENDORSED = 'endorsed';
+
+function unendorsedIn({ counts }: SessionAccount): number {
+  return (counts[WRITTEN] ?? 0) - (counts[ENDORSED] ?? 0);
 }

@@ -4,7 +4,7 @@ import type { Tool } from '../contracts/tool.js';
 import { DEFAULT_OUTSIDE_BITS, labelsOfBits } from '../policy/flow.js';
 import { namesOutsiders, readOrigins } from '../schema/field-origins.js';
 import type { SchemaValidators } from '../schema/validators.js';
-import type { Call, ReadCall } from './call.js';
+import type { Call, ReadCall, ToolOutcome } from './call.js';
 import { referencesIn, type RunValues } from './value-references.js';
 import { ReaderAnswer, ShownTexts } from './run-tools.js';
 
@@ -34,10 +34,16 @@ interface ReadResult {
 export function readByFields(call: ReadCall, live: unknown, value: JsonValue, validators: SchemaValidators): ReadResult | undefined {
   if (live instanceof ShownTexts) return undefined;
   if (live instanceof ReaderAnswer) return readAnswer(call, live, validators);
+  if (tellsNothing(call.tool)) return undefined;
   const values = valuesFor(call);
   const { spec, origin } = call.tool;
   const schema = origin.trusted ? spec.outputSchema : undefined;
   return isReadAsWhole(call, schema, values) ? undefined : readFields(call, value, schema, values);
+}
+
+/** Tells whether a model reads of a tool's results no more than that a call has succeeded, in our own words. */
+export function tellsNothing({ origin, spec: { redaction } }: Pick<Tool, 'origin' | 'spec'>): boolean {
+  return origin.trusted && redaction.kind === 'reveal' && redaction.fields.length === 0;
 }
 
 /** Tells whether the labels of a tool hold for all of its result. Those of a sub-run are of what its model had read. */
@@ -87,6 +93,16 @@ export function hiddenFailure(call: Call, failure: ToolFailure): { readonly fail
   const { problems: _problems, ...known } = { problems: undefined, ...failure };
   const safeMessage = values.hide(failure.safeMessage, `${tool.spec.declaredId}#error`);
   return { failure: { ...known, safeMessage }, labels: { returns: 'trusted', reads: tool.spec.labels.reads } };
+}
+
+/** A result that is from outside after all, as someone outside had something written into the store that it is from: hidden whole at the level `values`, and labelled so at all others. */
+export function asFromOutside(call: Call, { hinted: _hinted, ...outcome }: ToolOutcome): ToolOutcome {
+  const { declaredId = '', labels } = call.tool?.spec ?? {};
+  const reads = labels?.reads ?? 'private';
+  const values = valuesFor(call);
+  const { live: _live, content, ...told } = outcome;
+  if (!values || typeof content !== 'string' || outcome.record.error) return { ...outcome, labels: { returns: 'untrusted', reads } };
+  return { ...told, content: values.hide(content, `${declaredId}#`), labels: { returns: 'trusted', reads } }; // its entities would be told by their names
 }
 
 /** Tells whether everything that a tool returns is the application's, but for fields that say otherwise. */

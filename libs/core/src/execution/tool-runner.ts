@@ -16,6 +16,7 @@ import { AskedApprovals } from './approvals.js';
 import { AskedBeforehand, AskedQuestions, ClientCalls } from './asked-values.js';
 import { Authorisation } from './authorise.js';
 import { BoundedStores } from './bounded-stores.js';
+import { WrittenStores } from './call-account.js';
 import { CallAudit } from './call-audit.js';
 import { CallContextFactory } from './call-context.js';
 import { CallFailure, failureOf, notBegun, unexplained } from './call-failure.js';
@@ -35,6 +36,7 @@ import {
 import { discreet } from './credentials.js';
 import { answeredFor, failed, pending, replayed, ResultDescriber, shownArguments, shownRecord, unavailable } from './describe.js';
 import { EffectGuard, isGuarded } from './effect-guard.js';
+import { asFromOutside } from './hide-values.js';
 import { ToolInvoker } from './invoke.js';
 import { logEnd, CallPerformer } from './perform.js';
 import { CallPreview } from './preview.js';
@@ -94,6 +96,7 @@ export class ToolRunner implements OnModuleInit {
   private readonly resolution: ToolResolution;
   private readonly authorisation: Authorisation;
   private readonly guard: EffectGuard;
+  private readonly written: WrittenStores;
   private readonly clients: ClientCalls;
   private readonly questions: AskedQuestions;
   private readonly beforehand: AskedBeforehand;
@@ -119,6 +122,7 @@ export class ToolRunner implements OnModuleInit {
     this.resolution = new ToolResolution(catalog, stores.tenants);
     this.authorisation = new Authorisation({ resolution: this.resolution, validators, contexts, approvals, effects, audit: this.audit });
     this.guard = new EffectGuard(stores, approvals);
+    this.written = new WrittenStores(stores.accounts);
     this.questions = new AskedQuestions(stores, this.audit);
     this.beforehand = new AskedBeforehand({ questions: this.questions, contexts, validators, resolution: this.resolution });
     this.invoker = new ToolInvoker(explorer, contexts, this.questions);
@@ -146,6 +150,8 @@ export class ToolRunner implements OnModuleInit {
     const authorised = admitted.tool.client ? await this.answered(admitted) : admitted;
     if (call.scope.signal.aborted) throw notBegun(call.scope.signal);
     if (authorised.requested) return authorised.requested.keep(authorised);
+    const { writes } = authorised.tool.spec.labels;
+    if (writes !== undefined) await this.written.noteWrite(authorised, writes);
     return isGuarded(authorised.tool)
       ? this.performOnce(authorised)
       : this.performer.perform(authorised).catch((error: unknown) => this.afterQuestion(authorised, error));
@@ -206,6 +212,8 @@ export class ToolRunner implements OnModuleInit {
   private async recorded(call: Call): Promise<ToolOutcome> {
     const performed = await this.execute(call)
       .catch((error: unknown) => this.toOutcome(call, error))
+      .then((outcome) => (call.tool?.spec.labels.from === undefined ? outcome : this.fromStore(call, call.tool.spec.labels.from, outcome)))
+      .catch((error: unknown) => this.toOutcome(call, error))
       .catch(() => failed(call, unexplained())); // thrown was something that cannot even be looked at
     const { hooks, values } = call.scope;
     const outcome = values ? withHidden(performed, values) : performed;
@@ -216,6 +224,12 @@ export class ToolRunner implements OnModuleInit {
     await this.audit?.ended(call, outcome);
     await call.scope.emit({ type: 'tool-result', step: call.request.step, record });
     return outcome;
+  }
+
+  /** Asked for once the result is there: what was written into the store before it was read was noted before that. */
+  private async fromStore(call: Call, store: string, outcome: ToolOutcome): Promise<ToolOutcome> {
+    if (outcome.isPending || !(await this.written.isOfOutside(call.scope.run.tenant, store))) return outcome;
+    return asFromOutside(call, outcome);
   }
 
   /** Events that cannot be shown are logged, and change nothing about the call. */

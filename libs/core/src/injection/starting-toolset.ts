@@ -254,6 +254,8 @@ function firstCallOf(tool: Pick<Tool, 'spec' | 'origin'>, { policies, actor }: L
     confidentiality: 'private',
     outsideBits: 0,
     isRequested: yes,
+    mayCommit: true,
+    isCommitted: yes,
     isTraced: yes,
     isSaid: yes,
   };

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
-import { ConfigurationError, InvalidRequestError, type LanguageModel, type Message } from '@toolloop/protocol';
+import { ConfigurationError, InvalidRequestError, type LanguageModel, type Message, type ValueOrigin } from '@toolloop/protocol';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 import type { Toolset } from '../catalog/toolset.js';
 import type { RunBeginning, ToolInjectionStrategy } from '../contracts/injection.js';
@@ -45,7 +45,12 @@ export type ListingRequest<Actor> = Pick<
 type Narrowing = ToolNarrowing & Pick<LoopRequest, 'policy'>;
 
 /** A run that has an id already, and may have gone on for a while; or one that makes one call and asks no model. */
-type KnownRun = Pick<ResumedRun, 'runId'> & Partial<ResumedRun> & { readonly isOneCall?: boolean; readonly scope?: string | undefined };
+type KnownRun = Pick<ResumedRun, 'runId'> &
+  Partial<ResumedRun> & {
+    readonly isOneCall?: boolean;
+    readonly scope?: string | undefined;
+    readonly argsOrigin?: ValueOrigin | undefined;
+  };
 
 /** A tool of the catalog, or what is known of an entity's without an instance. */
 export type ExplainableTool = Pick<Tool, 'spec' | 'origin'> & Partial<Tool>;
@@ -129,16 +134,16 @@ export class RunPreparation {
   }
 
   /** Prepares a run of one call. Throws as `prepare` does. */
-  prepareCall<Actor>({ tool: _tool, args: _args, ...request }: CallRequest<Actor>, profile: LoopProfile): RunPlan {
+  prepareCall<Actor>({ tool: _tool, args: _args, argsOrigin, ...request }: CallRequest<Actor>, profile: LoopProfile): RunPlan {
     const limits = request.limits ? { ...WITHOUT_LOOP, ...request.limits } : WITHOUT_LOOP;
-    return this.prepare<unknown, Actor>({ ...request, limits }, profile, { runId: randomUUID(), isOneCall: true });
+    return this.prepare<unknown, Actor>({ ...request, limits }, profile, { runId: randomUUID(), isOneCall: true, argsOrigin });
   }
 
   /** Prepares a session, as a run of calls that come one by one. Throws as `prepare` does. */
   prepareSession<Actor>(request: SessionRequest<Actor>, profile: LoopProfile): RunPlan {
-    const { scope, ...own } = request;
+    const { scope, argsOrigin, ...own } = request;
     const limits = own.limits ? { ...WITHOUT_LOOP, ...own.limits } : WITHOUT_LOOP;
-    return this.prepare<unknown, Actor>({ ...own, limits }, profile, { runId: randomUUID(), isOneCall: true, scope });
+    return this.prepare<unknown, Actor>({ ...own, limits }, profile, { runId: randomUUID(), isOneCall: true, scope, argsOrigin });
   }
 
   private placeOf(key: AccountKey): AccountPlace {
@@ -151,9 +156,9 @@ export class RunPreparation {
     known: KnownRun | undefined,
     { actorId, policies }: Pick<RunPlan['execution'], 'actorId' | 'policies'>,
   ): CallAccount | undefined {
-    const scope = known?.scope ?? known?.saved?.scope;
-    if (scope === undefined) return isCall(known) ? new CallAccount(policies) : undefined;
-    if (actorId !== undefined) return new CallAccount(policies, this.placeOf({ tenant, actorId, scope }), labels?.reads);
+    const { argsOrigin, saved, scope = saved?.scope } = known ?? {};
+    if (scope === undefined) return isCall(known) ? new CallAccount(policies, undefined, undefined, argsOrigin) : undefined;
+    if (actorId !== undefined) return new CallAccount(policies, this.placeOf({ tenant, actorId, scope }), labels?.reads, argsOrigin);
     throw invalid('An account belongs to an actor, and this actor has no id. Give one: ToolLoopModule.forRoot({ actorId: (actor) => … }).');
   }
 

@@ -1,4 +1,4 @@
-import type { FinishReason, Message, MessageLabels, ToolCall, ToolErrorCode, ToolInvocationRecord, ToolMessage } from '@toolloop/protocol';
+import type { FinishReason, Message, MessageLabels, ToolCall, ToolInvocationRecord, ToolMessage } from '@toolloop/protocol';
 import { from, lastValueFrom, mergeMap, toArray } from 'rxjs';
 import type { Toolset } from '../catalog/toolset.js';
 import type { Pending } from '../contracts/pending.js';
@@ -15,7 +15,7 @@ import { isPermitted } from '../policy/policy-engine.js';
 import type { LiveRun, OwnScope } from './live-run.js';
 import type { CallSession } from './run-plan.js';
 import { labelsReadBy } from '../execution/call-account.js';
-import { OWN_WORDS } from '../execution/hide-values.js';
+import { OWN_WORDS, tellsNothing } from '../execution/hide-values.js';
 import { namesOutsiders } from '../schema/field-origins.js';
 import { callOf, type InjectionContext, type ResultInjection, shownResult } from './result-injection.js';
 import { assistantMessage, checkpointIn, type Finish, type LoopState, type PendingStep } from './loop-state.js';
@@ -314,14 +314,16 @@ export function toMessage({ record, content, tool, labels: own, hidden }: ToolOu
   const told = {
     ...(record.error && { isError: true }),
     ...(tool?.subRun && { isModelText: true as const }),
-    ...(tool && { labels: labelsOf(tool, record.error?.code, own) }),
+    ...(tool && { labels: labelsOf(tool, record, own) }),
     ...(hidden && { hidden }),
   };
   return { role: 'tool', toolCallId: record.toolCallId, toolName, content, ...told };
 }
 
-function labelsOf({ origin, spec }: Tool, code: ToolErrorCode | undefined, own: MessageLabels | undefined): MessageLabels {
-  if (code !== undefined && OWN_WORDS.has(code)) return { returns: 'trusted', reads: 'public' };
+function labelsOf({ origin, spec }: Tool, { error, attachments }: ToolInvocationRecord, own: MessageLabels | undefined): MessageLabels {
+  const code = error?.code;
+  const isInOurWords = code === undefined ? tellsNothing({ origin, spec }) && !attachments : OWN_WORDS.has(code);
+  if (isInOurWords) return { returns: 'trusted', reads: 'public' };
   if (own) return own;
   const { labels, outputSchema } = spec;
   const isOfApplication = origin.trusted && (code !== undefined || !namesOutsiders(outputSchema));

@@ -11,7 +11,7 @@ import {
 } from '../contracts/pending.js';
 import { type AuditEntry, type AuditHead, AuditStore } from '../contracts/audit.js';
 import { type Lease, type LeaseRequest, leftMs, nextLease } from '../contracts/lease.js';
-import { type AccountAddition, type AccountKey, AccountStore, type SessionAccount } from '../contracts/session.js';
+import { type AccountAddition, type AccountKey, AccountStore, LASTING_MS, type SessionAccount } from '../contracts/session.js';
 import {
   type ConversationKey,
   type ConversationListing,
@@ -312,11 +312,14 @@ const NEW_ACCOUNT: SessionAccount = { isTainted: false, hasReadPrivate: false, r
 export class MemoryAccountStore extends AccountStore {
   /** The accounts by principal, then by scope, the least recently used first. */
   private readonly principals = new Map<string, Map<string, KeptAccount>>();
+  /** Those that are kept for good, which would stand in the way of those that expire. */
+  private readonly lasting = new Map<string, Map<string, KeptAccount>>();
 
   override add({ tenant, actorId, scope }: AccountKey, addition: AccountAddition, keptMs: number): Promise<SessionAccount> {
     const now = performance.now();
     const principal = JSON.stringify([tenant, actorId]);
-    const own = this.principals.get(principal) ?? new Map<string, KeptAccount>();
+    const principals = keptMs >= LASTING_MS ? this.lasting : this.principals;
+    const own = principals.get(principal) ?? new Map<string, KeptAccount>();
     forgetExpired(own, now);
     const known = own.get(scope);
     if (!known && own.size >= MOST_ACCOUNTS)
@@ -328,8 +331,8 @@ export class MemoryAccountStore extends AccountStore {
     const account = added(known && known.expiresAt > now ? known : NEW_ACCOUNT, addition);
     own.delete(scope);
     own.set(scope, { ...account, expiresAt: now + keptMs });
-    this.principals.delete(principal);
-    this.principals.set(principal, own);
+    principals.delete(principal);
+    principals.set(principal, own);
     this.forgetUnused(now);
     return Promise.resolve(account);
   }

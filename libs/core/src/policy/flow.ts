@@ -1,18 +1,29 @@
 import { isDeepStrictEqual } from 'node:util';
 import { isJsonList, isWebAddress, type JsonObject, type JsonValue, type Message, type MessageLabels } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
-import type { FlowLevel, InformationFlow, Policy, PolicyCall, PolicySubject, PolicyTool } from '../contracts/policy.js';
+import type { CommittableCall, FlowLevel, InformationFlow, Policy, PolicyCall, PolicySubject, PolicyTool } from '../contracts/policy.js';
+import { COMMIT_ID, type Commitment, commitmentsIn, isCommittedCall, type ReadMessage, standsAt } from './commitments.js';
 import type { Ruling } from './rules.js';
 import { UserRequest } from './user-request.js';
 
-/** Decides by the content that the run has read whether a call needs an approval. Undefined if the information flow does not require one. */
+/** Decides by the content that the run has read whether a call needs an approval, and denies a plan that is none. Undefined if the information flow requires nothing. */
 export function flowRuling(
-  policy: Pick<Policy, 'flow' | 'outsideBits' | 'flows'>,
+  level: FlowLevel,
+  policy: Pick<Policy, 'outsideBits' | 'flows'>,
   subject: PolicySubject,
   call: PolicyCall,
 ): Ruling | undefined {
-  const { flow: level = 'trifecta' } = policy;
-  return RULINGS[level](subject, call, policy);
+  return planRuling(subject, call) ?? RULINGS[level](subject, call, policy);
+}
+
+/** The level of an application none of whose policies names one. */
+export const DEFAULT_FLOW: FlowLevel = 'taint';
+
+/** Refuses a plan that would be none: its calls would be chosen by what was read, or added to those that are fixed. */
+function planRuling({ declaredId, origin }: PolicySubject, { flow }: PolicyCall): Ruling | undefined {
+  if (declaredId !== COMMIT_ID || !origin.trusted || flow.mayCommit) return undefined;
+  const reason = 'The calls of a turn are planned once, before anything from outside is read.';
+  return { kind: 'deny', rule: 'plan', reason, isOverBudget: true };
 }
 
 type LevelRuling = (subject: PolicySubject, call: PolicyCall, policy: Pick<Policy, 'outsideBits' | 'flows'>) => Ruling | undefined;
@@ -50,8 +61,9 @@ function taintRuling(
   call: PolicyCall,
   { outsideBits: mostBits = DEFAULT_OUTSIDE_BITS }: Pick<Policy, 'outsideBits'>,
 ): Ruling | undefined {
-  const { outsideBits } = call.flow;
+  const { outsideBits, integrity } = call.flow;
   if (outsideBits > 0 && outsideBits <= mostBits && isRequested(subject, call)) return undefined;
+  if (integrity === 'untrusted' && call.flow.isCommitted(subject, call)) return undefined;
   return taintedRuling(level, subject, call);
 }
 
@@ -166,6 +178,8 @@ export class MessageFlow implements InformationFlow {
   private said: TrustedText | undefined;
 
   private request: UserRequest | undefined;
+  private commitments: readonly Commitment[] | undefined;
+  private authority: readonly Message[] | undefined;
 
   private constructor(
     private readonly messages: readonly Message[],
@@ -215,13 +229,31 @@ export class MessageFlow implements InformationFlow {
   }
 
   isTraced(value: string | number): boolean {
-    this.trusted ??= new TrustedText(authorityIn(this.messages, this.outer?.integrity === 'untrusted').flatMap(textsOf));
+    this.trusted ??= new TrustedText(this.withAuthority.flatMap(textsOf));
     return this.trusted.has(value) || this.outer?.isTraced(value) === true;
   }
 
   isRequested(tool: PolicyTool, args: JsonObject): boolean {
     this.request ??= new UserRequest(this.messages.filter(isOfUser).flatMap(textsOf));
     return this.request.names(tool, args) || this.outer?.isRequested(tool, args) === true;
+  }
+
+  get mayCommit(): boolean {
+    return this.outsideBits === 0 && this.committed.length === 0;
+  }
+
+  isCommitted(tool: PolicyTool, call: CommittableCall): boolean {
+    const isAt = (value: JsonValue, place: string): boolean =>
+      this.withAuthority.some((message) => message.role === 'tool' && standsAt(value, place, message));
+    return isCommittedCall(this.committed, tool, call, isAt) || this.outer?.isCommitted(tool, call) === true;
+  }
+
+  private get committed(): readonly Commitment[] {
+    return (this.commitments ??= commitmentsIn(readAfterEach(this.messages, this.outer?.outsideBits ?? 0)));
+  }
+
+  private get withAuthority(): readonly Message[] {
+    return (this.authority ??= authorityIn(this.messages, this.outer?.integrity === 'untrusted'));
   }
 
   isSaid(value: string): boolean {
@@ -240,6 +272,15 @@ export function labelsOfBits(outsideBits: number): Omit<MessageLabels, 'reads'> 
 function bitsAfter(before: number, message: Message): number {
   const bits = isUntrusted(message) ? (message.labels?.outsideBits ?? Infinity) : 0;
   return message.role === 'assistant' ? Math.max(before, bits) : before + bits;
+}
+
+/** Returns each message with what a model has read by its end. */
+function readAfterEach(messages: readonly Message[], before: number): readonly ReadMessage[] {
+  let outsideBits = before;
+  return messages.map((message) => {
+    outsideBits = bitsAfter(outsideBits, message);
+    return { message, outsideBits, isOfUser: isOfUser(message) };
+  });
 }
 
 /** Tells whether a message is untrusted; a result without labels is. */

@@ -3,6 +3,7 @@ import { type ApprovalTerms, ConfigurationError, type Decision, StorageUnavailab
 import { Subject } from 'rxjs';
 import type { ToolCatalog } from '../catalog/tool-catalog.js';
 import {
+  type FlowLevel,
   type Policy,
   type PolicyActor,
   type PolicyCall,
@@ -16,7 +17,7 @@ import type { PolicyScope, PolicyState, PolicyStop, PolicyVersion } from '../con
 import type { Tool } from '../contracts/tool.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import type { SchemaValidators } from '../schema/validators.js';
-import { flowRuling } from './flow.js';
+import { DEFAULT_FLOW, flowRuling } from './flow.js';
 import { policyFindings, policyShapeFindings } from './policy-findings.js';
 import {
   answeredBy,
@@ -26,7 +27,7 @@ import {
   grantFor,
   questionTerms,
   type Ruling,
-  strictestBudget,
+  stricter,
   together,
 } from './rules.js';
 import { budgetRuling } from './spending.js';
@@ -139,7 +140,7 @@ export class DataPolicyEngine extends PolicyEngine {
     const findings = versions.flatMap(({ policies = [] }) => policies.flatMap((policy) => policyShapeFindings(policy, 'PolicyStore')));
     if (findings.length > 0) throw new ConfigurationError(findings);
     for (const { tenant, policies } of versions) {
-      if (policies) this.put.set(tenant, this.compiled(policies));
+      if (policies) this.put.set(tenant, this.compiledFor(tenant, policies));
       else this.put.delete(tenant);
     }
     const isReleased = this.stops.some(({ stopId }) => !stops.some((stop) => stop.stopId === stopId));
@@ -198,7 +199,7 @@ export class DataPolicyEngine extends PolicyEngine {
 
   /** Returns an engine that decides as this one would with the policies of a version in force in its scope. Stops are no part of it: they pass. */
   with({ tenant: scope, policies }: Pick<PolicyVersion, 'tenant' | 'policies'>): PolicyEngine {
-    const put = this.compiled(policies ?? (scope === undefined ? this.initial : []));
+    const put = this.compiledFor(scope, policies ?? (scope === undefined ? this.initial : []));
     const application = scope === undefined ? put : this.application();
     const ownOf = (tenant: string): readonly CompiledPolicy[] => (scope === tenant ? put : (this.put.get(tenant) ?? []));
     return {
@@ -211,7 +212,14 @@ export class DataPolicyEngine extends PolicyEngine {
     };
   }
 
-  /** Compiles policies, such as those with which a run was narrowed. */
+  /** Compiles the policies of the application, which have a level of flow together, or those of a tenant, which narrow them. */
+  private compiledFor(tenant: string | undefined, policies: readonly Policy[]): readonly CompiledPolicy[] {
+    if (tenant !== undefined) return this.compiled(policies);
+    const isNamed = policies.some(({ flow, shadow }) => flow !== undefined && !shadow);
+    return policies.map((policy) => new CompiledPolicy(policy, this.validators, isNamed && !policy.shadow ? 'off' : DEFAULT_FLOW));
+  }
+
+  /** Compiles policies that narrow others, such as those of a run. */
   compiled(policies: readonly Policy[]): readonly CompiledPolicy[] {
     return policies.map((policy) => new CompiledPolicy(policy, this.validators));
   }
@@ -229,7 +237,7 @@ export class DataPolicyEngine extends PolicyEngine {
   private application(): readonly CompiledPolicy[] {
     const put = this.put.get(undefined);
     if (put) return put;
-    this.own ??= this.compiled(this.initial);
+    this.own ??= this.compiledFor(undefined, this.initial);
     return this.own;
   }
 
@@ -252,14 +260,18 @@ function isTarget({ tenant, tool, source }: PolicyStop, { declaredId, origin, ac
 export class CompiledPolicy extends PolicyEngine {
   readonly version: string;
   readonly policy: Policy;
+  private readonly level: FlowLevel;
   private readonly grants = new Map<string, Decision>();
 
   constructor(
     policy: Policy,
     private readonly validators: SchemaValidators,
+    /** The level where the policy names none: one that narrows others imposes none. */
+    level: FlowLevel = 'off',
   ) {
     super();
     this.policy = structuredClone(policy); // what is changed afterwards has another version, or none
+    this.level = policy.flow ?? level;
     this.version = policy.version ?? `sha256:${sha256(canonicalDeclaration(policy)).slice(0, 16)}`;
   }
 
@@ -272,7 +284,7 @@ export class CompiledPolicy extends PolicyEngine {
     const ruling = grant.kind === 'allow' ? this.rulingOn(subject) : undefined;
     return ruling ? { ...grant, ...ruling } : grant;
   }
-  override hides = (): boolean => this.policy.flow === 'values' && this.policy.shadow !== true;
+  override hides = (): boolean => this.level === 'values' && this.policy.shadow !== true;
 
   override answeredBy(subject: PolicySubject): readonly ApprovalTerms[] {
     return this.policy.shadow ? [] : questionTerms(this.policy.questions ?? [], subject);
@@ -287,9 +299,10 @@ export class CompiledPolicy extends PolicyEngine {
   /** Decides about a call: an exhausted budget denies it; otherwise any rule may require an approval. */
   private rulingOnCall(subject: PolicySubject, call: PolicyCall): Ruling | undefined {
     const { runBudgets = [], requireApproval = [] } = this.policy;
-    const closing = flowRuling(this.policy, subject, call);
+    const closing = flowRuling(this.level, this.policy, subject, call);
     const budget = runBudgets.length > 0 ? budgetRuling(runBudgets, subject, call) : undefined;
     if (budget?.kind === 'deny') return budget;
+    if (closing?.kind === 'deny') return closing;
     return together([approvalRuling(requireApproval, subject, call, this.validators), budget, closing]);
   }
 
@@ -314,7 +327,6 @@ export class CompiledPolicy extends PolicyEngine {
   }
 }
 
-const SEVERITY = { deny: 2, require_approval: 1, allow: 0 } as const;
 const WITHOUT_POLICY: Decision = { kind: 'deny', rule: 'default', reason: 'There is no policy.', policyVersion: 'none' };
 const BROKEN: Decision = { kind: 'deny', rule: 'engine', reason: 'The policy engine failed.', policyVersion: 'none' };
 const logger = new Logger('ToolPolicy');
@@ -347,27 +359,6 @@ function decideAs(engines: readonly PolicyEngine[], subject: PolicySubject): Dec
   const decided = strictest ?? WITHOUT_POLICY;
   if (!shadow) return decided;
   return { ...decided, shadow: shadow.map(({ kind, rule, policyVersion }) => ({ kind, rule, policyVersion })) };
-}
-
-/** Returns the stricter of two decisions, with the terms and the budgets of both. */
-function stricter(first: Decision, second: Decision): Decision {
-  const decision = SEVERITY[second.kind] > SEVERITY[first.kind] ? second : bothAsk(first, second);
-  const shadow = [first, second].flatMap((one) => one.shadow ?? []);
-  const approval = [first, second].flatMap((one) => one.approval ?? []);
-  const budgets = [first, second].flatMap(({ callBudget }) => callBudget ?? []);
-  if (approval.length === 0 && budgets.length === 0 && shadow.length === 0) return decision;
-  return {
-    ...decision,
-    ...(shadow.length > 0 && { shadow }),
-    callBudget: budgets.reduce(strictestBudget, {}),
-    ...(approval.length > 0 && { approval }),
-  };
-}
-
-/** Joins two decisions that require an approval, which then covers both for as long as both stay the same. */
-function bothAsk(first: Decision, second: Decision): Decision {
-  if (first.kind !== 'require_approval' || second.kind !== 'require_approval') return first;
-  return { ...first, rule: `${first.rule} + ${second.rule}`, policyVersion: `${first.policyVersion} + ${second.policyVersion}` };
 }
 
 function decideSafely(policy: PolicyEngine, subject: PolicySubject): Decision {

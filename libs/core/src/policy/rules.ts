@@ -169,6 +169,29 @@ function forThisCallOnly(terms: ApprovalTerms): ApprovalTerms {
   return { ...terms, mayRemember: false };
 }
 
+const SEVERITY = { deny: 2, require_approval: 1, allow: 0 } as const;
+
+/** Returns the stricter of two decisions, with the terms and the budgets of both. */
+export function stricter(first: Decision, second: Decision): Decision {
+  const decision = SEVERITY[second.kind] > SEVERITY[first.kind] ? second : bothAsk(first, second);
+  const shadow = [first, second].flatMap((one) => one.shadow ?? []);
+  const approval = [first, second].flatMap((one) => one.approval ?? []);
+  const budgets = [first, second].flatMap(({ callBudget }) => callBudget ?? []);
+  if (approval.length === 0 && budgets.length === 0 && shadow.length === 0) return decision;
+  return {
+    ...decision,
+    ...(shadow.length > 0 && { shadow }),
+    callBudget: budgets.reduce(strictestBudget, {}),
+    ...(approval.length > 0 && { approval }),
+  };
+}
+
+/** Joins two decisions that require an approval, which then covers both for as long as both stay the same. */
+function bothAsk(first: Decision, second: Decision): Decision {
+  if (first.kind !== 'require_approval' || second.kind !== 'require_approval') return first;
+  return { ...first, rule: `${first.rule} + ${second.rule}`, policyVersion: `${first.policyVersion} + ${second.policyVersion}` };
+}
+
 /** Tells whether people who met these terms are all that other terms ask for, so that their decision holds under another version of the policy, too. */
 export function areSamePeople(met: readonly ApprovalTerms[], asked: readonly ApprovalTerms[]): boolean {
   const known = new Set(peopleIn(met));

@@ -14,6 +14,7 @@ export { AssumedRolesStrategy, assumeRoles } from './assumed-roles.js';
 export type { AssumedRolesOptions, RoleChange } from './assumed-roles.js';
 export { PhasesStrategy, phases } from './phases.js';
 export type { PhaseChange, PhaseState, PhasesOptions } from './phases.js';
+export { PlanningStrategy, planning } from './planning.js';
 export { ToolSearchStrategy, toolSearch } from './tool-search.js';
 export type { ToolSearchOptions } from './tool-search.js';
 export type { ResultTrigger } from './triggers.js';

@@ -67,7 +67,7 @@ export function compile({
   replaced = new Map(),
   ...metadata
 }: Declared): Promise<TestingModule> {
-  const root = ToolLoopModule.forRoot({ model: new SilentModel(), policy: { allow: ['*'] }, ...options, providers: ports });
+  const root = ToolLoopModule.forRoot({ model: new SilentModel(), policy: { allow: ['*'], flow: 'off' }, ...options, providers: ports });
   const builder = Test.createTestingModule({ ...metadata, imports: [root, ...imports] }).setLogger(logger);
   for (const [token, value] of replaced) builder.overrideProvider(token).useValue(value);
   return builder.compile();

@@ -167,7 +167,7 @@ interface Desk {
 }
 
 /** An application with routes that are tools, over HTTP too. */
-async function desk({ controllers = [OrdersController], providers = [], options = {}, policy = { allow: ['*'] } }: Desk = {}) {
+async function desk({ controllers = [OrdersController], providers = [], options = {}, policy = { allow: ['*'], flow: 'off' } }: Desk = {}) {
   const root = ToolLoopModule.forRoot({
     model: new SilentModel(),
     policy,

@@ -167,7 +167,7 @@ async function outcome(script: readonly (readonly [string, object])[], role: str
   const model = new ScriptedModel([...script.map(([name, args]) => calls(call(name, { ...args }))), text('done')]);
   const app = await Test.createTestingModule({
     imports: [
-      ToolLoopModule.forRoot({ model, policy: { allow: ['*'] } }),
+      ToolLoopModule.forRoot({ model, policy: { allow: ['*'], flow: 'off' } }),
       ToolLoopModule.forFeature({ entities: [Account], imports: [PermissionsModule] }),
       PermissionsModule,
     ],

@@ -49,7 +49,7 @@ interface Told {
 }
 
 const boxes = (key: string) => key.split(',').map((id) => new Box(id));
-const policy = { allow: ['*'] };
+const policy = { allow: ['*'], flow: 'off' } as const;
 
 async function tell(loop: ToolLoopService, surface: KnownSurface, said: SaidCall, request: Partial<LoopRequest> = {}): Promise<Told> {
   const model = new ScriptedModel([show('a,b'), calls(over(surface, said)), text('Done.')]);

@@ -3,7 +3,7 @@ import * as fc from 'fast-check';
 import type { Decision, FlowLevel, Message, ToolLabels } from '@toolloop/core';
 import type { PolicySubject } from '@toolloop/core/policy';
 import { CompiledPolicy } from '../../src/policy/policy-engine.js';
-import { MessageFlow } from '../../src/policy/flow.js';
+import { DEFAULT_FLOW, MessageFlow } from '../../src/policy/flow.js';
 import { SchemaValidators } from '../../src/schema/validators.js';
 import { callOf, subjectOf } from './subjects.js';
 
@@ -83,9 +83,10 @@ describe('invariant 15: a level', () => {
     },
   );
 
-  it('invariant 15: is `trifecta` where a policy says nothing', () => {
+  it("invariant 15: is imposed by no policy that names none, unless it is the application's", () => {
     const call = callOf({ flow: MessageFlow.of(tainted) });
-    expect(new CompiledPolicy({ allow: ['*'] }, validators).decide({ ...mail, call })).toMatchObject({ rule: 'flow: trifecta' });
+    expect(new CompiledPolicy({ allow: ['*'] }, validators).decide({ ...mail, call }).kind).toBe('allow');
+    expect(new CompiledPolicy({ allow: ['*'] }, validators, DEFAULT_FLOW).decide({ ...note, call })).toMatchObject({ rule: 'flow: taint' });
   });
 
   it('closes no third leg with two of them', () => {

@@ -6,6 +6,8 @@ export const TRUSTED_FLOW: InformationFlow = {
   confidentiality: 'public',
   outsideBits: 0,
   isRequested: () => true,
+  mayCommit: true,
+  isCommitted: () => true,
   isTraced: () => true,
   isSaid: () => true,
 };
@@ -35,6 +37,8 @@ export function taintedBy(isTraced: InformationFlow['isTraced'] = () => false): 
     confidentiality: 'private',
     outsideBits: Infinity,
     isRequested: () => false,
+    mayCommit: false,
+    isCommitted: () => false,
     isTraced,
     isSaid: isTraced,
   };

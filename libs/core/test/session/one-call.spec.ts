@@ -138,6 +138,27 @@ describe('one call without a model', () => {
     expect(traced.waiting).toBeDefined();
   });
 
+  it('invariant 15: asks before every change, unless the application says who wrote the arguments', async () => {
+    const { call, done } = await shop({ policy: { version: '1', allow: ['*'] } });
+    expect((await call('probe__write', { key: 'a' })).record).toMatchObject({ status: 'waiting', decision: { rule: 'flow: taint' } });
+    expect((await call('probe__write', { key: 'a' }, { argsOrigin: 'outside' })).waiting).toBeDefined();
+    expect((await call('probe__write', { key: 'b' }, { argsOrigin: 'actor' })).record.status).toBe('succeeded');
+    expect((await call('probe__send', { key: 'c' }, { argsOrigin: 'application' })).record.status).toBe('succeeded');
+    expect(done).toEqual(['b', 'c']);
+    await expect(call('probe__write', { key: 'a' }, { argsOrigin: 'model' as never })).rejects.toThrow('argsOrigin');
+  });
+
+  it('remembers who wrote the arguments while the call waits', async () => {
+    const { call, runs, context, decide } = await shop({
+      policy: { version: '1', allow: ['*'], requireApproval: [{ tools: ['probe__write'] }] },
+    });
+    const { runId, record } = await call('probe__write', { key: 'a' }, { argsOrigin: 'actor' });
+    expect(record.decision?.rule).toBe('requireApproval[0]');
+    await decide('approve');
+    const events = await collect(await runs.resume(runId, { ...alice, context }));
+    expect(eventsOf(events, 'tool-result')).toMatchObject([{ record: { status: 'succeeded', decision: { rule: 'requireApproval[0]' } } }]);
+  });
+
   it('keeps two tenants apart whose calls are made at once', async () => {
     const { loop } = await shop();
     const seen: string[] = [];

@@ -39,6 +39,16 @@ describe('the account of a session', () => {
     expect((await (await open()).call('probe__send', key('1'))).waiting).toBeDefined();
   });
 
+  it('invariant 15: does not speak for what a person wrote, and is told of what they read all the same', async () => {
+    const { open, done } = await shop({ policy: { version: '1', allow: ['*'] } });
+    const [person, client] = [await open({ scope: 'desk', argsOrigin: 'actor' }), await open({ scope: 'desk' })];
+    expect((await client.call('probe__write', key('1'))).record.status).toBe('succeeded');
+    await person.call('probe__read', key('2'));
+    expect((await person.call('probe__write', key('3'))).record.status).toBe('succeeded');
+    expect((await client.call('probe__write', key('4'))).record).toMatchObject({ status: 'waiting', decision: { rule: 'flow: taint' } });
+    expect(done).toEqual(['1', '2', '3']);
+  });
+
   it('is taken over by the next session of the same actor in the same scope, and by no other', async () => {
     const { open } = await shop({ policy: TRIFECTA });
     const first = await open({ scope: 'desk' });

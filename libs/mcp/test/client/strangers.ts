@@ -227,7 +227,7 @@ export async function started({ servers, policy, options, providers, model, pins
     loop,
     catalog: module.get(ToolCatalog),
     sources: module.get(ToolSources),
-    call: (tool, args = {}, tenant = 'acme') => loop.call({ tool, args, actor: { id: 'ada' }, tenant }),
+    call: (tool, args = {}, tenant = 'acme') => loop.call({ tool, args, argsOrigin: 'actor', actor: { id: 'ada' }, tenant }),
   };
 }
 

@@ -1,0 +1,131 @@
+import { isDeepStrictEqual } from 'node:util';
+import { isJsonList, isJsonObject, type JsonObject, type JsonValue, type Message, type ToolMessage } from '@toolloop/protocol';
+import type { CommittableCall, PolicyTool } from '../contracts/policy.js';
+import { parseJson } from '../schema/canonical-json.js';
+
+/** The id of the tool by which a model commits itself, and under which policies name it. */
+export const COMMIT_ID = 'plan__commit';
+
+/** An argument that was fixed: a value, or the place in a result that it will come from, such as `orders__find#/id`. */
+export type CommittedArgument = { readonly value: JsonValue } | { readonly from: string };
+
+/** A call that was fixed before any text from outside was read. */
+export interface Commitment {
+  /** The id of the tool as the model knows it: of an entity's tool with the instance in it. */
+  readonly tool: string;
+  /** The number of such calls. */
+  readonly count: number;
+  readonly args: ReadonlyMap<string, CommittedArgument>;
+}
+
+/** Reads the commitments that a model makes with a call; none where a part of them says nothing. */
+function commitmentsOf(input: JsonValue | undefined): readonly Commitment[] {
+  const given = isJsonObject(input) ? input['calls'] : undefined;
+  return isJsonList(given) ? given.flatMap((one) => commitmentOf(one) ?? []) : [];
+}
+
+function commitmentOf(given: JsonValue): Commitment | undefined {
+  if (!isJsonObject(given) || typeof given['tool'] !== 'string') return undefined;
+  const { tool, count = 1, arguments: named = [] } = given;
+  const args = isJsonList(named) ? named.flatMap(argumentOf) : [];
+  return { tool, count: typeof count === 'number' ? count : 1, args: new Map(args) };
+}
+
+function argumentOf(given: JsonValue): (readonly [string, CommittedArgument])[] {
+  if (!isJsonObject(given) || typeof given['name'] !== 'string') return [];
+  const { name, value, from } = given;
+  if (typeof from === 'string') return [[name, { from }]];
+  return value === undefined ? [] : [[name, { value }]];
+}
+
+/** A message, and all that a model has read by its end. */
+export interface ReadMessage {
+  readonly message: Message;
+  /** The bits from outside, those of the message included. */
+  readonly outsideBits: number;
+  readonly isOfUser: boolean;
+}
+
+/**
+ * Returns the commitments that hold at the end of a transcript: those of the first call that made some in the turn, by a model that had read nothing from outside. The user's next words end them, and nothing
+ * widens them.
+ */
+export function commitmentsIn(messages: readonly ReadMessage[]): readonly Commitment[] {
+  let inForce: readonly Commitment[] = [];
+  const made = new Map<string, readonly Commitment[]>();
+  for (const { message, outsideBits, isOfUser } of messages) {
+    if (isOfUser) inForce = [];
+    const planning = message.role === 'assistant' && outsideBits === 0 ? (message.toolCalls ?? []) : [];
+    for (const { toolCallId, arguments: text } of planning.filter(({ name }) => name === COMMIT_ID))
+      made.set(toolCallId, commitmentsOf(parseJson(text)));
+    const told = isTaken(message) ? made.get(message.toolCallId) : undefined;
+    if (inForce.length === 0) inForce = told ?? inForce;
+  }
+  return inForce;
+}
+
+/** Tells whether a message is the result of a call that was let in, and not one that a client sent. */
+function isTaken(message: Message): message is ToolMessage {
+  return message.role === 'tool' && !message.isError && message.labels?.returns === 'trusted';
+}
+
+/** Tells whether a value stands at a place of a result. */
+type Standing = (value: JsonValue, place: string) => boolean;
+
+/** Tells whether a call is one of those that were fixed, and was not made as often yet. */
+export function isCommittedCall(commitments: readonly Commitment[], tool: PolicyTool, call: CommittableCall, isAt: Standing): boolean {
+  return commitments.some((one) => fits(one, tool, call, isAt) && timesMade(one, tool, call) < one.count);
+}
+
+/** Every decisive argument must be fixed, and as it was fixed; what was fixed must be there. */
+function fits(
+  { tool: named, args: fixed }: Commitment,
+  { declaredId, labels }: PolicyTool,
+  { args, instanceId, outside = [] }: CommittableCall,
+  isAt: Standing,
+): boolean {
+  if (named !== (instanceId === undefined ? declaredId : declaredId.replace('*', instanceId))) return false;
+  const decisive = (labels.decisive ?? Object.keys(args)).filter((name) => args[name] !== undefined);
+  return [...new Set([...decisive, ...fixed.keys()])].every((name) => {
+    const [value, argument] = [args[name], fixed.get(name)];
+    if (value === undefined || !argument) return false;
+    const from = outside.find((one) => one.name === name)?.from;
+    if ('value' in argument) return !from && isDeepStrictEqual(value, argument.value);
+    return from ? from.every((place) => place === argument.from) : isAt(value, argument.from);
+  });
+}
+
+/** Counts rather too many than too few: of earlier calls neither the instance is kept nor where their arguments came from. */
+function timesMade({ args: fixed }: Commitment, { declaredId }: PolicyTool, { spent }: CommittableCall): number {
+  const isSame = (args: JsonObject): boolean =>
+    [...fixed].every(([name, argument]) => 'from' in argument || isDeepStrictEqual(args[name], argument.value));
+  return spent.calls.filter((one) => one.declaredId === declaredId && isSame(one.args)).length;
+}
+
+/** Tells whether a value stands at a place of a result, which is its tool's and a pointer with * for the items of a list. */
+export function standsAt(
+  value: JsonValue,
+  place: string,
+  { toolName, content }: { readonly toolName: string; readonly content: unknown },
+): boolean {
+  const [declaredId = '', pointer = ''] = place.split('#', 2);
+  const isOfTool = declaredId === toolName || isOfInstance(declaredId, toolName);
+  const result = isOfTool && typeof content === 'string' ? parseJson(content) : undefined;
+  if (result === undefined) return false;
+  const path = pointer.split('/').slice(1);
+  const enveloped = isJsonObject(result) && result['ok'] === true ? result['result'] : undefined;
+  return [result, enveloped].some((one) => one !== undefined && valuesAt(one, path).some((found) => isDeepStrictEqual(found, value)));
+}
+
+function isOfInstance(declaredId: string, toolName: string): boolean {
+  const [prefix = '', method] = declaredId.split('*', 2);
+  return method !== undefined && toolName.startsWith(prefix) && toolName.endsWith(method);
+}
+
+function valuesAt(value: JsonValue, [key, ...rest]: readonly string[]): readonly JsonValue[] {
+  if (key === undefined) return [value];
+  if (isJsonList(value)) return key === '*' ? value.flatMap((item) => valuesAt(item, rest)) : [];
+  const name = key.replaceAll('~1', '/').replaceAll('~0', '~');
+  if (!isJsonObject(value) || !Object.hasOwn(value, name)) return [];
+  return valuesAt(value[name] ?? null, rest);
+}
