@@ -53,7 +53,7 @@ class Items implements OnModuleInit {
   async onModuleInit(): Promise<void> {
     await this.orm.schema.update();
     const em = this.orm.em.fork();
-    for (const statement of this.gateway.statements([Item])) await this.orm.em.fork().getConnection().execute(statement);
+    for (const statement of this.gateway.statements([Item])) await em.execute(statement);
     const texts = Object.fromEntries(TEXT_NAMES.map((name) => [name, `The ${name} of an item.`]));
     const row = { pieces: 3, total: '12.50', express: true, day: '2026-11-16', at: new Date('2026-11-16T09:00:00Z'), ...texts };
     await em.insertMany(
@@ -131,6 +131,7 @@ function applicationOn(url: string): new () => object {
         inject: [Database],
         useFactory: ({ connection }: Database) => ({
           dbName: 'bench',
+          ensureDatabase: false,
           driverOptions: connection,
           entities: [Item],
           schemaGenerator: { ignoreSchema: ['toolloop', 'pgboss'] },

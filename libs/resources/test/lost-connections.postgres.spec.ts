@@ -1,13 +1,16 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, it } from '@jest/globals';
 import { MikroORM } from '@mikro-orm/postgresql';
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable, type Type } from '@nestjs/common';
 import { type JsonObject, LlmTool, type RunContext, type ToolCallContext, ToolContext } from '@toolloop/core';
-import { ResourcePolicy, type ResourceWrite, ToolResource } from '@toolloop/resources';
+import type { DurableOptions } from '@toolloop/durable';
+import { ResourceGateway, ResourcePolicy, type ResourceWrite, type SqlResourceGateway, ToolResource } from '@toolloop/resources';
 import { MikroOrmGateway } from '@toolloop/resources/mikro-orm';
 import { createServerDatabase, describePostgres, onServer } from '../../durable/test/databases.js';
 import { mikroOrm } from './mikro-orm-storage.js';
 import { Customer, CustomerTools, Order, ROLE, seed, Shop, type User } from './shop.js';
+import type { Storing } from './shop-storage.js';
+import { typeOrm } from './typeorm-storage.js';
 
 /** What happens once, in the middle of a call's transaction. */
 let during: (() => Promise<unknown>) | undefined;
@@ -34,10 +37,15 @@ class InterruptedPolicy extends ResourcePolicy<User, Order> {
 
 const update = { preflight: 'none' } as const;
 
+/** What both ORMs can do. */
+interface Counting {
+  count(entity: Type): Promise<number>;
+}
+
 @Injectable()
 @ToolResource(Order, { namespace: 'orders', actions: { read: true, create: true, update }, policy: InterruptedPolicy })
 class InterruptedTools {
-  constructor(private readonly gateway: MikroOrmGateway) {}
+  constructor(@Inject(ResourceGateway) private readonly gateway: SqlResourceGateway<Counting>) {}
 
   @LlmTool({ description: 'Counts in two steps.', effect: 'read_only', reveal: 'all' })
   recount(@ToolContext() context: ToolCallContext): Promise<unknown> {
@@ -53,13 +61,47 @@ class InterruptedTools {
 const LOSSES = 12;
 const WRITES = 12;
 
-describePostgres('invariant 17: resource tools whose connections to the database are ended', () => {
-  let server: Awaited<ReturnType<typeof createServerDatabase>>;
+type Server = Awaited<ReturnType<typeof createServerDatabase>>;
+
+describePostgres('invariant 17: resource tools with MikroORM whose connections to the database are ended', () => {
+  loseNoCall(mikroOrm, (server) => {
+    it('give connections back to a pool of the ORM’s own', async () => {
+      const orm = await MikroORM.init({ clientUrl: server().url, entities: [Customer, Order], pool: { max: 2 } });
+      const gateway = new MikroOrmGateway(orm, { tenancy: { role: ROLE } });
+      const scope = { actor: { id: 'ada', tenant: 'acme' }, tenant: 'acme' };
+      for (let loss = 0; loss < LOSSES; loss += 1) {
+        during = () => end(server());
+        const count = gateway.within(scope, async (em) => {
+          await em.count(Order);
+          await interrupted();
+          return em.count(Order);
+        });
+        await expect(count).resolves.toBe(3);
+      }
+      await orm.close();
+    });
+  });
+});
+
+describePostgres('invariant 17: resource tools with TypeORM whose connections to the database are ended', () => {
+  loseNoCall(typeOrm);
+});
+
+/** Ends connections to a database: those of open transactions, or all of them. */
+function end({ url }: Server, which = `and state = 'idle in transaction'`): Promise<number> {
+  const database = new URL(url).pathname.slice(1);
+  return onServer(
+    `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${database}' and pid <> pg_backend_pid() ${which}`,
+  );
+}
+
+function loseNoCall(storing: (durable: () => Promise<DurableOptions>) => Storing, more?: (opened: () => Server) => void): void {
+  let server: Server;
   let shop: Shop;
   beforeAll(async () => {
     server = await createServerDatabase();
     shop = await Shop.start({
-      storing: mikroOrm(() => Promise.resolve({ url: server.url })),
+      storing: storing(() => Promise.resolve({ url: server.url })),
       resources: [InterruptedTools, CustomerTools],
       providers: [InterruptedPolicy],
     });
@@ -70,41 +112,21 @@ describePostgres('invariant 17: resource tools whose connections to the database
     await server?.drop();
   });
 
-  const end = (which = `and state = 'idle in transaction'`): Promise<number> =>
-    onServer(
-      `select pg_terminate_backend(pid) from pg_stat_activity
-      where datname = '${new URL(server.url).pathname.slice(1)}' and pid <> pg_backend_pid() ${which}`,
-    );
-
   it('make a write once that is cut off in the middle', async () => {
-    during = () => end();
+    during = () => end(server);
     expect(await shop.read('orders__update', { id: 1, input: { note: 'x' } })).toMatchObject({ note: 'x', version: 2 });
     expect(during).toBeUndefined();
   });
 
   it('read again what is cut off in the middle, and give each connection back', async () => {
     for (let loss = 0; loss < LOSSES; loss += 1) {
-      during = () => end();
+      during = () => end(server);
       expect(await shop.read('orders__recount')).toEqual([3, 3]);
     }
     expect(during).toBeUndefined();
   });
 
-  it('give connections back to a pool of the ORM’s own', async () => {
-    const orm = await MikroORM.init({ clientUrl: server.url, entities: [Customer, Order], pool: { max: 2 } });
-    const gateway = new MikroOrmGateway(orm, { tenancy: { role: ROLE } });
-    const scope = { actor: { id: 'ada', tenant: 'acme' }, tenant: 'acme' };
-    for (let loss = 0; loss < LOSSES; loss += 1) {
-      during = () => end();
-      const count = gateway.within(scope, async (em) => {
-        await em.count(Order);
-        await interrupted();
-        return em.count(Order);
-      });
-      await expect(count).resolves.toBe(3);
-    }
-    await orm.close();
-  });
+  more?.(() => server);
 
   it('lose no call and make none twice while connections end all the time', async () => {
     const over = new AbortController();
@@ -126,7 +148,7 @@ describePostgres('invariant 17: resource tools whose connections to the database
       // Each call loses its connections a few times and can end then: how much is done between two losses is up to the machine.
       const before = answered.length;
       for (let loss = 0; loss < 3 && !over.signal.aborted; loss += 1) {
-        ended += await end('');
+        ended += await end(server, '');
         await wait(10 + 20 * Math.random());
       }
       while (answered.length === before && !over.signal.aborted) await wait(5);
@@ -136,4 +158,4 @@ describePostgres('invariant 17: resource tools whose connections to the database
     const rows = await shop.sql<{ number: string }>(`select number from orders where number like 'n-%' order by id`);
     expect(rows.map(({ number }) => number)).toEqual(numbers);
   }, 60_000);
-});
+}

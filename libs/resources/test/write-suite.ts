@@ -161,6 +161,44 @@ export function writesRows(storing: Storing, { joinsCalls = true } = {}): void {
       expect(await stored('id = 1')).toMatchObject([{ note: 'x', customer_id: 2, number: 'o-1' }]);
     });
 
+    it.each<[string, string, JsonObject, string]>([
+      ['an operator in the place of a key', 'orders__update', { id: { $gt: 0 }, input: { note: 'x' } }, '/id'],
+      ['a key of another kind', 'orders__destroy', { id: '1 or 1=1' }, '/id'],
+      ['no key', 'orders__destroy', {}, '/id'],
+      ['an operator in the place of a value', 'orders__update', { id: 1, input: { note: { $ne: null } } }, '/input/note'],
+      ['an operator in the place of a related key', 'orders__update', { id: 1, input: { customer: { id: 3 } } }, '/input/customer'],
+      ['a value that is none of the listed ones', 'orders__update', { id: 1, input: { status: 'lost' } }, '/input/status'],
+      ['a text that is too long', 'orders__update', { id: 1, input: { country: 'Germany' } }, '/input/country'],
+      ['a decimal that is no number', 'orders__update', { id: 1, input: { total: '12,50' } }, '/input/total'],
+      ['a day that does not exist', 'orders__update', { id: 1, input: { placedOn: '2026-02-30' } }, '/input/placedOn'],
+      ['the tenant', 'orders__update', { id: 1, input: { tenantName: 'globex' } }, '/input/tenantName'],
+      ['a value that cannot be removed', 'orders__update', { id: 1, input: {}, clear: ['number'] }, '/clear/0'],
+      ['a version of another kind', 'orders__update', { id: 1, input: { note: 'x' }, version: 'newest' }, '/version'],
+      ['a value that is taken', 'orders__update', { id: 1, input: { number: 'o-2' } }, '/input/number'],
+      ['a filter of a hidden field', 'bulk__destroy', { filter: { margin: { eq: '1' } } }, '/filter/margin'],
+      [
+        'a filter by an operator of the ORM',
+        'bulk__update',
+        { filter: { number: { $ne: 'x' } }, input: { note: 'x' } },
+        '/filter/number/$ne',
+      ],
+      [
+        'one of several inputs',
+        'bulk__create',
+        {
+          inputs: [
+            { number: 'b-1', total: '1' },
+            { number: 'b-2', total: 'x' },
+          ],
+        },
+        '/inputs/1/total',
+      ],
+    ])('points to what is wrong in the place of writing: %s', async (_, tool, args, pointer) => {
+      const before = await stored();
+      expect(await shop.error(tool, args)).toMatchObject({ status: '400', code: 'invalid_args', source: { pointer } });
+      expect(await stored()).toEqual(before);
+    });
+
     it('removes values by their names', async () => {
       await shop.read('orders__update', { id: 1, input: {}, clear: ['rating', 'customer'] });
       expect(await stored('id = 1')).toMatchObject([{ rating: null, customer_id: null }]);

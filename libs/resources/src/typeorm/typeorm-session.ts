@@ -1,6 +1,6 @@
 import type { JsonValue } from '@toolloop/core';
 import { StorageUnavailableError } from '@toolloop/protocol';
-import { QueryFailedError, type EntityMetadata, type SelectQueryBuilder } from 'typeorm';
+import { QueryFailedError, QueryRunnerAlreadyReleasedError, type EntityMetadata, type SelectQueryBuilder } from 'typeorm';
 import { mayPass, toJson } from '../database-answers.js';
 import { where } from '../filter.js';
 import {
@@ -231,7 +231,9 @@ const REASONS: ReadonlyMap<string | number, ResourceWriteError['reason']> = new 
 /** Says a refusal of the database in the gateway's words, and a failure that may pass as one of storage; any other error stays as it is. */
 export function toWriteError(error: unknown): unknown {
   const driver: DriverError = (error instanceof QueryFailedError ? error.driverError : error) as DriverError;
-  if (mayPass(driver)) return new StorageUnavailableError('The database does not answer for now.', { cause: error });
+  // A runner gives its connection back by itself when it is lost between two statements.
+  const isLost = error instanceof QueryRunnerAlreadyReleasedError || mayPass(driver);
+  if (isLost) return new StorageUnavailableError('The database does not answer for now.', { cause: error });
   if (!(error instanceof QueryFailedError)) return error;
   const reason = REASONS.get(driver.code ?? '') ?? REASONS.get(driver.errno ?? 0);
   return reason ? new ResourceWriteError(reason, subjectOf(driver), { cause: error }) : error;
