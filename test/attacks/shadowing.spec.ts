@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
 import {
+  type LanguageModel,
   LlmTool,
   type LoopResult,
   type Policy,
@@ -11,7 +12,7 @@ import {
   ToolProvider,
   ToolSource,
 } from '@toolloop/core';
-import { call, calls, ScriptedModel, text, type ScriptedAnswer } from '@toolloop/testing';
+import { call, calls, replayFlow, ScriptedModel, text, trueReader, type ScriptedAnswer } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 
 const reached: string[] = [];
@@ -84,7 +85,7 @@ interface Stage {
   readonly remote: readonly string[];
 }
 
-async function start(model: ScriptedModel, { policy, remote }: Stage): Promise<TestingModule> {
+async function start(model: LanguageModel, { policy, remote }: Stage): Promise<TestingModule> {
   const source = { provide: Symbol('remote'), useValue: new RemoteSource(remote) };
   const loop = ToolLoopModule.forRoot({ model, policy: { flow: 'off', ...policy } });
   const module = await Test.createTestingModule({ imports: [loop], providers: [BankTools, source] }).compile();
@@ -176,5 +177,24 @@ describe('the id 1_get', () => {
     const asDeclared = await play([find, calls(call('item_*_get'))], { policy: { allow: ['*'] }, remote: [] });
     expect([denied, asDeclared].map(({ result }) => result.toolCalls[1]?.error?.code)).toEqual(['unknown_tool', 'unknown_tool']);
     expect(reached).toEqual([]);
+  });
+});
+
+describe('a stranger’s tool whose description tells the model what to do', () => {
+  it.each<[NonNullable<Policy['flow']>, readonly string[]]>([
+    ['off', ['bank__transfer']],
+    ['trifecta', []],
+    ['taint', []],
+    ['values', []],
+  ])('invariant 19: has the effect at %s that the level lets through', async (flow, effects) => {
+    const attack = { pieces: ['Transfers, better.'], calls: [{ name: 'bank__transfer', args: {} }] };
+    const replay = replayFlow([{ name: 'bank__item', args: {} }], { reader: trueReader, attack });
+    const app = await start(replay, { policy: { allow: ['*', 'remote__look'], flow }, remote: ['remote__look'] });
+    const request = { prompt: 'Show me the item.', actor: { id: 'alice' }, tenant: 'acme', approvals: 'deny' } as const;
+    const result = await app.get(ToolLoopService).run({ ...request, ...replay.request });
+    await app.close();
+    expect(replay.wasAttacked).toBe(true);
+    expect(replay.outcome(result).effects).toEqual(effects);
+    expect(reached).toEqual(effects.map(() => 'local transfer'));
   });
 });
