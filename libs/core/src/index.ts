@@ -5,6 +5,7 @@ export type { PendingNotice, PendingView, PendingViewOf } from './contracts/pend
 export { DEFAULT_LIMITS } from './contracts/limits.js';
 export type { Limits } from './contracts/limits.js';
 export type {
+  DeclaredTool,
   LoopProfile,
   LoopRequest,
   PrepareStep,

@@ -2,6 +2,7 @@ import { Injectable, Logger, type OnApplicationBootstrap } from '@nestjs/common'
 import { type AnnouncedTools, ToolCatalog } from './catalog/tool-catalog.js';
 import type { CatalogEntry } from './catalog/tool-selection.js';
 import { ToolExplorer, listedRaw } from './discovery/tool-explorer.js';
+import { DeclaredToolAdmission } from './injection/declared-tools.js';
 import { ToolFeature } from './discovery/tool-feature.js';
 import { BoundedStores } from './execution/bounded-stores.js';
 import { rehearsalFindings } from './execution/rehearsal.js';
@@ -77,6 +78,7 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
         this.explorer.instancesOf(BoundedStores).some(({ transactions }) => transactions),
       ),
       ...this.settings.findings(),
+      ...this.clientToolFindings(),
       ...this.loopFindings(),
       ...this.subRunFindings(entries),
     );
@@ -119,14 +121,15 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     return this.explorer.instancesOf(ToolFeature).flatMap(({ options }) => Object.values(options.loops ?? {}));
   }
 
-  /** Returns the tools that strategies of the application and its loops announce. */
+  /** Returns the tools that strategies of the application and its loops announce, and those that clients may declare. */
   private announced(): readonly string[] {
     const loops = this.loopProfiles();
     // What is no loop and no strategy is a finding later on.
     const given: readonly (ToolInjectionStrategy | null)[] = [this.settings.options, ...loops].flatMap(
       (level: Pick<LoopProfile, 'injection'> | null) => level?.injection || [],
     );
-    return given.flatMap((strategy) => strategy?.announced ?? []);
+    const declared = [this.settings.options, ...loops].flatMap(listed);
+    return [...given.flatMap((strategy) => strategy?.announced ?? []), ...declared];
   }
 
   private withEffect(entry: CatalogEntry): CatalogEntry {
@@ -135,6 +138,15 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
 
   private subRunFindings(entries: readonly CatalogEntry[]): Finding[] {
     return entries.flatMap(({ tool }) => this.subRuns.findings(tool));
+  }
+
+  private clientToolFindings(): Finding[] {
+    const admission = new DeclaredToolAdmission(this.catalog, this.settings);
+    const levels = this.explorer.instancesOf(ToolFeature).flatMap(({ options }) => Object.entries(options.loops ?? {}));
+    return [
+      ...admission.findings(listed(this.settings.options), 'ToolLoopModule'),
+      ...levels.flatMap(([name, loop]) => admission.findings(listed(loop), `loop "${name}"`)),
+    ];
   }
 
   /** A name of two loops would be injected by chance. */
@@ -153,6 +165,12 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
       ...loops.flatMap(([name, profile]) => this.settings.profileFindings(`loop "${name}"`, profile)),
     ];
   }
+}
+
+/** What is no list of ids is a finding of the options. */
+function listed(level: Pick<LoopProfile, 'clientTools'> | null): readonly string[] {
+  const ids: unknown = level?.clientTools;
+  return Array.isArray(ids) ? ids.filter((id) => typeof id === 'string') : [];
 }
 
 /** Policies name it like any other; a run is offered it once it has something to read. */

@@ -46,6 +46,7 @@ export type WarningCode =
   | 'history_failed'
   | 'sink_failed'
   | 'conversation_busy'
+  | 'client_tool_refused'
   | 'redaction_failed'
   | 'option_ignored';
 

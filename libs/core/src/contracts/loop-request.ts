@@ -15,6 +15,7 @@ import {
   type ToolSpec,
   type Usage,
 } from '@toolloop/protocol';
+import type { JSONSchema7 } from 'json-schema';
 import type { Observable } from 'rxjs';
 import {
   BOOLEAN,
@@ -111,6 +112,11 @@ export interface LoopRequest<Output = unknown, Actor = RegisteredActor> {
    * time. `addInput`: the message goes in to that one, under its options, where this process has it and it still takes messages; the run itself ends with `addedTo`. @default 'queue'
    */
   readonly whenBusy?: 'queue' | 'addInput';
+  /**
+   * The tools that the client says it has, as it sent them; anything may be among them. Each is offered only under an id that `clientTools` of the loop lists and no other tool has, as a tool of an untrusted source: policy must name it exactly,
+   * its effect is external, its schema is narrowed, and its description is shown only where the policy pins it (`vouched: { [id]: { schemaHash } }`). What is left out is told by a `warning`. @default none
+   */
+  readonly declaredTools?: readonly DeclaredTool[];
   readonly signal?: AbortSignal;
   /**
    * Writes the run to storage as it proceeds, so that it outlives its process; needs `@toolloop/durable`. The request must then be JSON, except for actor and
@@ -134,7 +140,7 @@ export interface LoopRequest<Output = unknown, Actor = RegisteredActor> {
 /** A request to resume a run that waited. The question is kept; everything else is given again, and policy decides again. */
 export type ResumeRequest<Output = unknown, Actor = RegisteredActor> = Omit<
   LoopRequest<Output, Actor>,
-  'prompt' | 'messages' | 'requestId' | 'conversationId'
+  'prompt' | 'messages' | 'requestId' | 'conversationId' | 'declaredTools'
 >;
 
 /** The options that only a run can set, since they say what is asked, for whom, and which request it is. */
@@ -146,6 +152,7 @@ export const SAID_BY_THE_RUN = [
   'context',
   'requestId',
   'conversationId',
+  'declaredTools',
   'signal',
 ] as const satisfies readonly (keyof LoopRequest)[];
 
@@ -157,7 +164,17 @@ export const SAID_BY_THE_RUN = [
 export type LoopProfile<Actor = RegisteredActor> = Omit<LoopRequest<unknown, Actor>, (typeof SAID_BY_THE_RUN)[number] | 'output'> & {
   /** A class the final answers must be; of which type a result is then, its caller says. A durable run has it from nowhere else. @default none */
   readonly output?: Type;
+  /** The ids under which a client may declare tools of its own in its request. @default those of the application, else none */
+  readonly clientTools?: readonly string[];
 };
+
+/** A tool that a client declares. */
+export interface DeclaredTool {
+  readonly id: string;
+  readonly description?: string;
+  /** @default no arguments */
+  readonly inputSchema?: JSONSchema7;
+}
 
 /** The step that is about to begin, as it will be unless it is changed. */
 export interface UpcomingStep<Actor = RegisteredActor> {
@@ -308,10 +325,14 @@ export const OF_ALL_RUNS = {
   stopWhen: CHECKED_BY_USE,
 } as const;
 
+/** The rule of `clientTools`, of a loop and of the application. */
+export const CLIENT_TOOLS = listOf(TEXT, 'a list of ids');
+
 export const PROFILE = defineOptions<LoopProfile>(
   {
     ...OF_A_STEP,
     ...OF_ALL_RUNS,
+    clientTools: CLIENT_TOOLS,
     exclude: SELECTORS,
     injection: either(STRATEGIES, OFF),
     surface: SURFACE,
@@ -357,5 +378,6 @@ export const REQUEST = defineOptions<LoopRequest>({
   context: CHECKED_BY_USE,
   requestId: CHECKED_BY_USE,
   conversationId: CHECKED_BY_USE,
+  declaredTools: CHECKED_BY_USE,
   signal: CHECKED_BY_USE,
 });

@@ -193,7 +193,8 @@ export interface ClientToolDeclaration<Input = unknown> extends Pick<
   readonly expiresAfterMs?: number;
 }
 
-const CLIENT_EXPIRES_AFTER_MS = 600_000;
+/** Ten minutes. */
+export const CLIENT_EXPIRES_AFTER_MS = 600_000;
 
 /**
  * Makes a tool of what only the client can do. A call of it goes through every check, then the run waits (`waitingFor: 'client'`), and its client is sent the arguments as the

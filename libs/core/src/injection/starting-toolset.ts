@@ -34,6 +34,8 @@ export interface ListingRules extends Pick<InjectionRules, 'strictListing'> {
   /** The strategies in the order in which they are evaluated. */
   readonly strategies: readonly ToolInjectionStrategy[];
   readonly surface: EntitySurface;
+  /** The tools that the client of the run declares. @default none */
+  readonly declared?: readonly Tool[];
   /** True where the application makes the calls and no model does, which unlisted tools are kept from. */
   readonly isWithoutModel?: boolean;
 }
@@ -157,10 +159,12 @@ export class ToolListing {
   }
 
   /** Returns the tools that every level selects, policies permit and whose `when` holds. */
-  private permitted({ levels, isWithoutModel = false }: ListingRules, scope: ListingScope): readonly Tool[] {
+  private permitted({ levels, declared = [], isWithoutModel = false }: ListingRules, scope: ListingScope): readonly Tool[] {
     const selected = this.catalog.build(...levels).filter(({ subRun }) => !subRun || scope.limits.subRunDepth > 0);
     const offered = isWithoutModel ? selected : selected.filter(({ unlisted }) => unlisted !== true);
-    return offered.filter((tool) => isPermitted(tool, scope) && (tool.when?.(scope.run) ?? true));
+    const exclude = this.excludedBy(levels);
+    const ofClient = declared.filter((tool) => !exclude.some((selector) => selects(selector, { tool })));
+    return [...offered, ...ofClient].filter((tool) => isPermitted(tool, scope) && (tool.when?.(scope.run) ?? true));
   }
 
   /** Returns the exclusions. The class of an entity is replaced by the declared ids of its tools, since instances' tools know these only. */

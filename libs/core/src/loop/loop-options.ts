@@ -4,7 +4,15 @@ import { AUDIT, type AuditOptions } from '../audit/audit-options.js';
 import type { EntitySurface, ToolInjectionStrategy } from '../contracts/injection.js';
 import { type Limits, type Quota, QUOTAS } from '../contracts/limits.js';
 import type { HistoryPolicy } from '../contracts/history.js';
-import { type LoopProfile, OF_ALL_RUNS, type PrepareStep, type StopCondition, STRATEGIES, SURFACE } from '../contracts/loop-request.js';
+import {
+  CLIENT_TOOLS,
+  type LoopProfile,
+  OF_ALL_RUNS,
+  type PrepareStep,
+  type StopCondition,
+  STRATEGIES,
+  SURFACE,
+} from '../contracts/loop-request.js';
 import { HOOKS, type LoopHooks } from '../contracts/hooks.js';
 import type { OperatorRule } from '../contracts/operator.js';
 import { type Policy, policyList } from '../contracts/policy.js';
@@ -70,6 +78,8 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
   readonly agentName?: string;
   /** Tools that are not methods of a provider, made with `tool()`, `rawTool()` or `subRunTool()`. */
   readonly tools?: readonly RawTool[];
+  /** The ids under which a client may declare tools of its own in its request, for loops that list none. @default none */
+  readonly clientTools?: readonly string[];
   /** Strategies that run after the one for entity tools, in every run. */
   readonly injection?: readonly ToolInjectionStrategy[];
   /** The way entity tools are presented to the model. @default 'auto' */
@@ -116,6 +126,7 @@ export const APPLICATION = defineOptions<ToolLoopOptions & { readonly providers?
   quotas: either(FUNCTION, QUOTAS),
   agentName: TEXT,
   tools: CHECKED_BY_USE,
+  clientTools: CLIENT_TOOLS,
   injection: STRATEGIES,
   reservedArguments: listOf(TEXT, 'a list of names'),
   actorClass: CLASS,

@@ -163,6 +163,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
       ? await this.instructThenClaim(first).catch((error: unknown) => this.refuse(error, outer))
       : this.instructed;
     await this.emit(startEvent(this.plan, toolset));
+    for (const message of this.plan.declared.refusals) await this.emit({ type: 'warning', code: 'client_tool_refused', message });
     const state = await this.drive(first, instruct).catch((error: unknown) => this.failed(first, error));
     if (isUnavailable(state)) this.journal?.handOver();
     return this.end(state, outer);

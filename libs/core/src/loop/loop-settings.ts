@@ -67,6 +67,11 @@ export class LoopSettings {
     return copyContribution(given, this.contributions);
   }
 
+  /** The ids under which clients of a loop may declare tools. */
+  clientToolsOf({ clientTools = this.options.clientTools ?? [] }: Pick<LoopProfile, 'clientTools'>): readonly string[] {
+    return clientTools;
+  }
+
   /** Checks a tool that was read. */
   check(copy: Contribution): Contribution {
     return checkContribution(copy, this.contributions);

@@ -9,6 +9,7 @@ import type { Tool } from '../contracts/tool.js';
 import type { ExecutionScope, SubRuns } from '../execution/call.js';
 import type { ResultPages } from '../execution/result-pages.js';
 import type { RunHooks } from '../execution/run-hooks.js';
+import type { DeclaredTools } from '../injection/declared-tools.js';
 import type { RunEntityHandles, RunInstances } from '../injection/run-entities.js';
 import type { ListedTools, RunInjection } from '../injection/starting-toolset.js';
 import type { RunReserve } from '../injection/tool-reserve.js';
@@ -100,6 +101,8 @@ export interface RunPlan<Output = unknown> {
   readonly conversation: ConversationKey | undefined;
   /** The tools that policy lets the run start with. */
   readonly toolset: Toolset;
+  /** The tools that its client declares. */
+  readonly declared: DeclaredTools;
   /** The version of the catalog from which they were listed. */
   readonly listedAt: number;
   /** True if the model is told of a tool only once the tool's own `canCall` has let the actor in. */

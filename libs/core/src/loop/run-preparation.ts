@@ -11,6 +11,7 @@ import type { ConversationKey } from '../contracts/conversation.js';
 import type { RunContext } from '../contracts/tool-call.js';
 import type { Tool } from '../contracts/tool.js';
 import { canCallOf, strictlyListed } from '../execution/resolve-tool.js';
+import { DeclaredToolAdmission } from '../injection/declared-tools.js';
 import { ToolProviderExtractor, ToolProviderStrategy } from '../injection/entity-tools.js';
 import { RunEntityHandles } from '../injection/run-entities.js';
 import { resumedTools } from '../injection/saved-tools.js';
@@ -71,6 +72,7 @@ export interface ToolExplanation {
 export class RunPreparation {
   private readonly listing: ToolListing;
   private readonly entities: ToolProviderStrategy;
+  private readonly declared: DeclaredToolAdmission;
 
   constructor(
     private readonly settings: LoopSettings,
@@ -80,6 +82,7 @@ export class RunPreparation {
     private readonly stores: BoundedStores,
   ) {
     this.entities = new ToolProviderStrategy(entities);
+    this.declared = new DeclaredToolAdmission(catalog, settings);
     this.listing = new ToolListing(catalog, (injection) => settings.admit(injection));
   }
 
@@ -98,7 +101,8 @@ export class RunPreparation {
     const assumed = resumed?.saved.roles ?? startingRoles(this.strategiesOf(levels));
     const execution = { ...this.scopeOf(levels, { ...request, assumed }, run), ...this.settings.executionFor(request.execution, model) };
     const conversation = this.conversationOf(request, resumed);
-    const rules = { ...this.listingRulesOf(levels, request.surface), isWithoutModel: isCall(known) };
+    const declared = this.declared.admit(resumed ? resumed.saved.clientTools : own.declaredTools, this.settings.clientToolsOf(profile));
+    const rules = { ...this.listingRulesOf(levels, request.surface), declared: declared.tools, isWithoutModel: isCall(known) };
     const { toolset, injection } = this.listing.list(rules, execution, resumed && beforeWait(resumed));
     return {
       model,
@@ -110,6 +114,7 @@ export class RunPreparation {
         : asSaid(takenBy(model, messagesOf(request, conversation !== undefined, execution.limits)), request),
       conversation,
       toolset: resumed ? this.resumed(toolset, injection, resumed) : toolset,
+      declared,
       listedAt: this.catalog.version,
       strictListing: rules.strictListing,
       execution: {

@@ -4,6 +4,7 @@ import type { RunContext } from '../contracts/tool-call.js';
 import type { SubRunCheckpoint, SubRunProcessState, ToolOutcome } from '../execution/call.js';
 import { type RunRehearsal, SAVED_REHEARSAL } from '../pending/run-rehearsal.js';
 import type { ResultPages } from '../execution/result-pages.js';
+import { type DeclaredTools, SAVED_DECLARATIONS } from '../injection/declared-tools.js';
 import { type RunEntityHandles, type RunInstances, SAVED_HANDLES, SAVED_INSTANCES } from '../injection/run-entities.js';
 import { type ProcessTools, processTools, savedTools, type SavedTools } from '../injection/saved-tools.js';
 import { type RunApprovals, SAVED_APPROVALS } from '../policy/rules.js';
@@ -24,6 +25,7 @@ export interface SavableRun {
     readonly narrowing: readonly Policy[];
     readonly isOneCall: boolean;
     readonly account?: Pick<CallAccount, 'scope'> | undefined;
+    readonly declared: Pick<DeclaredTools, 'declarations'>;
     readonly execution: { readonly run: Pick<RunContext, 'state'> };
   };
   readonly approvals: RunApprovals;
@@ -62,6 +64,7 @@ export const OPTIONAL_PARTS = {
   roles: part(SAVED_ROLES, ({ roles }) => roles.assumed),
   isOneCall: part(FLAG, ({ plan }) => plan.isOneCall || undefined),
   scope: part(TEXT, ({ plan }) => plan.account?.scope),
+  clientTools: part(SAVED_DECLARATIONS, ({ plan: { declared } }) => (declared.declarations.length > 0 ? declared.declarations : undefined)),
   rehearsal: part(SAVED_REHEARSAL, ({ rehearsal }) => rehearsal?.save()),
 };
 

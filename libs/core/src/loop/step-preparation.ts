@@ -9,6 +9,7 @@ import type { Tool } from '../contracts/tool.js';
 import { untilAborted } from '../execution/call-failure.js';
 import { callable } from '../execution/resolve-tool.js';
 import { applyInjection } from '../injection/apply-injection.js';
+import { CLIENT_SOURCE } from '../injection/declared-tools.js';
 import { toolNotes } from '../injection/tool-notes.js';
 import { fitted } from '../models/request-fitting.js';
 import { isPermitted } from '../policy/policy-engine.js';
@@ -141,11 +142,24 @@ function checkSent(messages: readonly Message[], { plan: { execution } }: LiveRu
 /** A forced tool would be forced again after its own result: the request's choice holds for the first step only, unless it is kept. */
 function toolChoiceOf(change: StepChange, toolset: Toolset, step: number, live: LiveRun): ToolChoice | undefined {
   const { toolChoice = requestedChoice(toolset, step, live) } = change;
-  if (typeof toolChoice !== 'object' || toolset.find(toolChoice.tool)) return toolChoice;
+  if (toolChoice === 'required' && toolset.shown.every(isOfClient)) return undefined;
+  if (typeof toolChoice !== 'object') return toolChoice;
+  const forced = toolset.find(toolChoice.tool);
+  if (forced && !isOfClient(forced)) return toolChoice;
+  if (forced)
+    throw new InvalidRequestError(
+      'unknown_tool',
+      `toolChoice forces "${toolChoice.tool}", which the client declares: such a tool is never forced.`,
+    );
   throw new InvalidRequestError(
     'unknown_tool',
     `toolChoice forces "${toolChoice.tool}", which is not among the tools of step ${step}: ${toolset.specs.map(({ id }) => id).join(', ') || 'none'}.`,
   );
+}
+
+/** Tells whether the client of the run has declared a tool. */
+function isOfClient({ origin }: Tool): boolean {
+  return !origin.trusted && origin.source === CLIENT_SOURCE;
 }
 
 /** A tool that has gone since it was first forced is forced no more. */

@@ -10,6 +10,7 @@ import type { RunContext } from '../contracts/tool-call.js';
 import type { Tool } from '../contracts/tool.js';
 import type { SubRunCall } from '../execution/call.js';
 import { RESULT_READER } from '../execution/run-tools.js';
+import { NONE_DECLARED } from '../injection/declared-tools.js';
 import { resumedTools } from '../injection/saved-tools.js';
 import { listedWithin, type ListedTools, remindStrategies } from '../injection/starting-toolset.js';
 import { isPermitted, revisionOf } from '../policy/policy-engine.js';
@@ -138,6 +139,7 @@ export class SubRunPreparation {
       meter: outer.meter.ofSubRun(call.tool.declaredId),
       messages: [asked(call.prompt)],
       conversation: undefined,
+      declared: NONE_DECLARED,
       toolset: resumed ? this.resumed(listed, live, execution, resumed) : listed.toolset,
       execution,
       listedUnder: revisionOf(execution.policies),

@@ -17,12 +17,16 @@ const VALUES: Readonly<Record<keyof typeof PARTS | Exclude<keyof typeof OPTIONAL
   roles: 'all',
   isOneCall: true,
   scope: 'desk',
+  clientTools: [{ id: 'screen__show', description: '', inputSchema: { type: 'object', properties: {} } }],
 };
 
 /** A run that waits for an approval, opened with what its log has. */
 async function waitingRun() {
   const policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [{ effects: ['state_change'] }] } as const;
-  const module = await openModule(new ScriptedModel([calls(call('probe__write', { key: 'w' }))]), { policy });
+  const module = await openModule(new ScriptedModel([calls(call('probe__write', { key: 'w' }))]), {
+    policy,
+    clientTools: ['screen__show'],
+  });
   const [loop, log] = [module.get(ToolLoopService), module.get<RunLog>(RunLog)];
   const { runId } = await loop.run(ask());
   const { prompt: _prompt, ...request } = ask();
