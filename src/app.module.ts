@@ -39,6 +39,7 @@ const MOST_INJECTED = 64;
         model,
         instructions: `${INSTRUCTIONS} Today is ${calendarDay(TODAY)}.`,
         policy: DESK_POLICY,
+        clientTools: ['screen__showPage'],
         limits: { injectedTools: MOST_INJECTED },
         actorClass: User,
         actorRoles: rolesOf,

@@ -22,11 +22,11 @@ export class ChatController {
   @HttpCode(200)
   @UseGuards(BearerGuard)
   async chat(
-    @Body(STRICT) { durable = false, structured = false, ...ask }: AskByBody,
+    @Body(STRICT) { durable = false, structured = false, clientTools: declaredTools = [], ...ask }: AskByBody,
     @CurrentUser() user: User,
     @IdempotencyKey() requestId?: string,
   ): Promise<Observable<MessageEvent>> {
-    const request = { ...toRunRequest(ask, user, requestId), ...(structured && { output: Answer }) };
+    const request = { ...toRunRequest(ask, user, requestId), declaredTools, ...(structured && { output: Answer }) };
     if (durable && requestId !== undefined) return this.events.begin(request); // the run may have been started by another process
     return this.loop.stream({ ...request, durable }).pipe(toSse());
   }

@@ -1,5 +1,5 @@
-import { type LoopRequest, ToolField } from '@toolloop/core';
-import { IsArray, IsBoolean, IsOptional, IsString, Matches, MaxLength, ValidateIf } from 'class-validator';
+import { type DeclaredTool, type LoopRequest, ToolField } from '@toolloop/core';
+import { ArrayMaxSize, IsArray, IsBoolean, IsOptional, IsString, Matches, MaxLength, ValidateIf } from 'class-validator';
 import type { User } from '../identity/user.js';
 import { termsFor } from '../policy.js';
 
@@ -25,6 +25,9 @@ export class AskByBody extends Ask {
   @ValidateIf((_body, structured) => structured !== undefined)
   @IsBoolean({ message: 'structured must be true or false' })
   structured?: boolean;
+
+  /** The tools that the client has. What of them is taken is the loop's to say: see `clientTools`. */
+  @IsOptional() @IsArray({ message: 'clientTools must be a list of tools' }) @ArrayMaxSize(100) clientTools?: DeclaredTool[];
 }
 
 /** A question in a URL. The guard has read the ticket already; it is named here because unnamed properties are refused. */

@@ -107,6 +107,38 @@ describePostgres('two processes on one PostgreSQL', () => {
     },
     180_000,
   );
+
+  it('invariant 13: take a withdrawal once, though the process that asked was killed, show it to the conversation once, and make no call', async () => {
+    const first = await desk(server.url);
+    const message = 'Refund order o-1021';
+    const conversationId = 'withdrawn';
+    const { runId } = (await (await posted(`${first.url}/runs`, 'alice', { message, conversationId }, 'withdrawn-1')).json()) as RunView;
+    const runAt = (url: string) => () => got<RunView>(`${url}/runs/${runId}`, 'alice');
+    await until(runAt(first.url), ({ status }) => status === 'waiting');
+    const before = await callsOfRefunds(server.url);
+    const second = await desk(server.url);
+    await first.kill();
+
+    const [asked] = await got<{ approvalId: string; runId: string }[]>(`${second.url}/approvals`, 'mia');
+    expect(asked?.runId).toBe(runId);
+    const withdraw = (user: string) =>
+      posted(`${second.url}/runs/${runId}/answer`, user, { approvalId: asked?.approvalId, decision: 'withdraw' });
+    expect([(await withdraw('bob')).status, (await withdraw('mia')).status]).toEqual([404, 403]);
+    // The conversation is free: the run that waits has no turn in it, and its process is gone.
+    const next = await posted(`${second.url}/runs`, 'alice', { message: 'Quote the postage of the parcel', conversationId }, 'withdrawn-2');
+    const { runId: nextId } = (await next.json()) as RunView;
+    await until(
+      () => got<RunView>(`${second.url}/runs/${nextId}`, 'alice'),
+      ({ status }) => status === 'waiting',
+    );
+    const statuses = (await Promise.all([withdraw('alice'), withdraw('alice')])).map(({ status }) => status);
+    expect(new Set(statuses)).toEqual(new Set([200, 409]));
+    expect((await posted(`${second.url}/approvals/${asked?.approvalId}`, 'mia', { decision: 'approve' })).status).toBe(409);
+    expect(await until(runAt(second.url), ({ status }) => status === 'ended')).toMatchObject({ finishReason: 'stop' });
+    const { entries } = await got<{ entries: { text: string }[] }>(`${second.url}/conversations/${conversationId}`, 'alice');
+    expect(entries.filter(({ text }) => text === message)).toHaveLength(1);
+    expect(await callsOfRefunds(server.url)).toBe(before);
+  }, 180_000);
 });
 
 /** The text of a stream that does not end, read until it has this. */

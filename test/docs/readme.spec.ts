@@ -158,7 +158,9 @@ describe('what the page about the demo walks through', () => {
     ['a refund', 'Refund order', 1],
     ['a tool in the client', 'Scan the barcode', 2],
     ['a question', 'Quote the postage', 3],
-    ['an MCP client', 'tools/call', 5],
+    ['a tool that the client brings', 'clientTools', 4],
+    ['a conversation while a call waits', '"conversationId":"smith"', 5],
+    ['an MCP client', 'tools/call', 7],
   ])('%s goes the way it is shown', async (_what, said, nth) => {
     const desk = await serve();
     const shell = fencesOf(DEMO, 'sh').find((one) => one.includes(said)) ?? '';

@@ -28,7 +28,7 @@ export interface DeclaredTools {
   readonly refusals: readonly string[];
 }
 
-/** Of a run whose client declares none. */
+/** The tools of a run whose client declares none. */
 export const NONE_DECLARED: DeclaredTools = { tools: [], declarations: [], refusals: [] };
 
 /** The declarations as a run that waits keeps them. */
