@@ -28,6 +28,12 @@ export interface DeclaredTools {
   readonly refusals: readonly string[];
 }
 
+/** A declaration, and the tool that it makes. */
+interface ReadDeclaration {
+  readonly declared: DeclaredTool;
+  readonly tool: Tool;
+}
+
 /** The tools of a run whose client declares none. */
 export const NONE_DECLARED: DeclaredTools = { tools: [], declarations: [], refusals: [] };
 
@@ -58,19 +64,27 @@ export class DeclaredToolAdmission {
   /** Reads what a client declared, which may be anything. `listed` are the ids that the loop lists. */
   admit(given: unknown, listed: readonly string[]): DeclaredTools {
     if (!Array.isArray(given) || given.length === 0) return NONE_DECLARED;
-    const tools = new Map<string, readonly [Tool, DeclaredTool]>();
+    const read = new Map<string, ReadDeclaration>();
     const refusals: string[] = [];
     for (const one of given.slice(0, MOST_DECLARED)) {
-      const declared = declaredTool(one);
-      const problem = declared ? this.idProblem(declared.id, listed, tools) : 'A tool is { id, description?, inputSchema? }.';
-      const admitted = declared && problem === undefined ? this.read(declared) : undefined;
-      if (declared && admitted && 'spec' in admitted) tools.set(declared.id, [admitted, declared]);
-      else refusals.push(`The client's tool ${shownId(declared?.id ?? '?')} is left out. ${problem ?? problemIn(admitted)}`);
+      const admitted = this.admitOne(one, listed, read);
+      if (typeof admitted === 'string') refusals.push(admitted);
+      else read.set(admitted.declared.id, admitted);
     }
     if (given.length > MOST_DECLARED)
       refusals.push(`${given.length - MOST_DECLARED} tools of the client are left out: ${MOST_DECLARED} are read.`);
-    const read = [...tools.values()];
-    return { tools: read.map(([tool]) => tool), declarations: read.map(([, declared]) => declared), refusals };
+    const all = [...read.values()];
+    return { tools: all.map(({ tool }) => tool), declarations: all.map(({ declared }) => declared), refusals };
+  }
+
+  /** Reads one tool, or returns the sentence that says why it is left out. */
+  private admitOne(given: unknown, listed: readonly string[], before: ReadonlyMap<string, unknown>): ReadDeclaration | string {
+    const declared = declaredTool(given);
+    if (!declared) return refusal('?', 'A tool is { id, description?, inputSchema? }.');
+    const problem = this.idProblem(declared.id, listed, before);
+    if (problem !== undefined) return refusal(declared.id, problem);
+    const tool = this.read(declared);
+    return 'spec' in tool ? { declared, tool } : refusal(declared.id, tool.map((finding) => finding.problem).join(' '));
   }
 
   /** Finds ids that no client can declare a tool under. */
@@ -146,8 +160,8 @@ function toolOf({ id, description, inputSchema = {} }: DeclaredTool): Tool {
   };
 }
 
-function problemIn(problems: Tool | readonly Finding[] | undefined): string {
-  return Array.isArray(problems) ? problems.map(({ problem }: Finding) => problem).join(' ') : '';
+function refusal(id: string, why: string): string {
+  return `The client's tool ${shownId(id)} is left out. ${why}`;
 }
 
 /** The keywords of a schema whose value is a text for its reader, or an example of one. */

@@ -11,7 +11,7 @@ import type { ConversationKey } from '../contracts/conversation.js';
 import type { RunContext } from '../contracts/tool-call.js';
 import type { Tool } from '../contracts/tool.js';
 import { canCallOf, strictlyListed } from '../execution/resolve-tool.js';
-import { DeclaredToolAdmission } from '../injection/declared-tools.js';
+import { DeclaredToolAdmission, type DeclaredTools } from '../injection/declared-tools.js';
 import { ToolProviderExtractor, ToolProviderStrategy } from '../injection/entity-tools.js';
 import { RunEntityHandles } from '../injection/run-entities.js';
 import { resumedTools } from '../injection/saved-tools.js';
@@ -101,7 +101,7 @@ export class RunPreparation {
     const assumed = resumed?.saved.roles ?? startingRoles(this.strategiesOf(levels));
     const execution = { ...this.scopeOf(levels, { ...request, assumed }, run), ...this.settings.executionFor(request.execution, model) };
     const conversation = this.conversationOf(request, resumed);
-    const declared = this.declared.admit(resumed ? resumed.saved.clientTools : own.declaredTools, this.settings.clientToolsOf(profile));
+    const declared = this.declaredBy(own, profile, resumed);
     const rules = { ...this.listingRulesOf(levels, request.surface), declared: declared.tools, isWithoutModel: isCall(known) };
     const { toolset, injection } = this.listing.list(rules, execution, resumed && beforeWait(resumed));
     return {
@@ -149,6 +149,11 @@ export class RunPreparation {
     const { scope, argsOrigin, ...own } = request;
     const limits = own.limits ? { ...WITHOUT_LOOP, ...own.limits } : WITHOUT_LOOP;
     return this.prepare<unknown, Actor>({ ...own, limits }, profile, { runId: randomUUID(), isOneCall: true, scope, argsOrigin });
+  }
+
+  /** A run that waited keeps what its client had declared. */
+  private declaredBy<Output, Actor>(own: LoopRequest<Output, Actor>, profile: LoopProfile, resumed: ResumedRun | undefined): DeclaredTools {
+    return this.declared.admit(resumed ? resumed.saved.clientTools : own.declaredTools, this.settings.clientToolsOf(profile));
   }
 
   private placeOf(key: AccountKey): AccountPlace {
