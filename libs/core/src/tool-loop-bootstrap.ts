@@ -167,7 +167,7 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
   }
 }
 
-/** What is no list of ids is a finding of the options. */
+/** Returns the ids that a loop or the application lists; anything else is a finding of the options. */
 function listed(level: Pick<LoopProfile, 'clientTools'> | null): readonly string[] {
   const ids: unknown = level?.clientTools;
   return Array.isArray(ids) ? ids.filter((id) => typeof id === 'string') : [];
