@@ -35,7 +35,7 @@ export const DESK_POLICY: Policy = {
 
 /** The calls for which support needs a manager. It narrows the desk's policy in the runs of support. */
 const SUPPORT_POLICY: Policy = {
-  version: 'desk-support-4',
+  version: 'desk-support-5',
   allow: ['*', 'screen__showPage'],
   requireApproval: [
     {
@@ -43,6 +43,7 @@ const SUPPORT_POLICY: Policy = {
       roles: ['manager'],
       notRequester: true,
       expiresAfterMs: HOUR_MS,
+      remindAfterMs: HOUR_MS / 4,
       reason: 'A manager looks at what support mails, cancels or refunds.',
     },
     {

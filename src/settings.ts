@@ -1,4 +1,5 @@
 import { Module } from '@nestjs/common';
+import type { WebhookOptions } from '@toolloop/toolbox';
 
 /** The settings that the environment decides. */
 export interface Settings {
@@ -13,6 +14,8 @@ export interface Settings {
   readonly databaseUrl?: string;
   /** A folder to keep things in, where there is no server. They are kept in memory where both are absent. */
   readonly dataDir?: string;
+  /** Where people are told what waits for them. No one is, where this is absent. */
+  readonly webhook?: WebhookOptions;
   /** The offline model answers where this is absent. */
   readonly openai?: OpenAiSettings;
 }
@@ -43,6 +46,7 @@ export function settingsFrom(env: NodeJS.ProcessEnv): Settings {
     allowedOrigins: listFrom(env, 'ALLOWED_ORIGINS', isOrigin, 'an origin such as https://app.example.com'),
     ...(auditKey && { auditKey }),
     ...storageFrom(env),
+    ...webhookFrom(env),
     ...(openai && { openai }),
   };
 }
@@ -51,6 +55,14 @@ function storageFrom(env: NodeJS.ProcessEnv): Pick<Settings, 'databaseUrl' | 'da
   const databaseUrl = env['DATABASE_URL'];
   const dataDir = env['DATA_DIR'];
   return { ...(databaseUrl && { databaseUrl }), ...(dataDir && { dataDir }) };
+}
+
+function webhookFrom({ WEBHOOK_URL: url, WEBHOOK_SECRET: secret }: NodeJS.ProcessEnv): Pick<Settings, 'webhook'> {
+  if (!url) return {};
+  if (secret) return { webhook: { url, secret } };
+  throw new RangeError(
+    'WEBHOOK_URL is set, and nothing signs what is sent there. Set WEBHOOK_SECRET to "whsec_" and 24 to 64 bytes as base64.',
+  );
 }
 
 function openAiFrom(env: NodeJS.ProcessEnv): OpenAiSettings | undefined {

@@ -18,6 +18,12 @@ describe('the settings', () => {
     expect(settingsFrom({ OPENAI_API_KEY: 'k' }).openai).toEqual({ model: 'gpt-5-mini', apiKey: 'k' });
   });
 
+  it('name a webhook where there is an address, which needs a secret', () => {
+    const webhook = { url: 'https://hooks.example/', secret: 'whsec_x' };
+    expect(settingsFrom({ WEBHOOK_URL: webhook.url, WEBHOOK_SECRET: webhook.secret }).webhook).toEqual(webhook);
+    expect(() => settingsFrom({ WEBHOOK_URL: webhook.url })).toThrow(/Set WEBHOOK_SECRET/);
+  });
+
   it('sign the audit with the key there is', () => {
     const auditKey = 'k'.repeat(32);
     expect(settingsFrom({ AUDIT_KEY: auditKey })).toMatchObject({ auditKey });

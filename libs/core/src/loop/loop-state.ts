@@ -107,7 +107,7 @@ export interface UnmadeCall extends Pick<PendingStep, 'answer' | 'offered'> {
 }
 
 /** The labels of arguments whose source is not known: they count as written by a model that has read everything. */
-const READ_EVERYTHING: MessageLabels = { returns: 'untrusted', reads: 'private' };
+export const READ_EVERYTHING: MessageLabels = { returns: 'untrusted', reads: 'private' };
 
 /** An answer of the model, labelled where the model was shown more than the transcript tells, such as the tools of strangers. */
 export interface StepAnswer extends ModelAnswer {

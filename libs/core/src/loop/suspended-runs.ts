@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { Inject, Injectable, Logger } from '@nestjs/common';
 import { type FinishReason, InvalidRequestError } from '@toolloop/protocol';
+import { Toolset } from '../catalog/toolset.js';
 import type { RunHandle } from '../contracts/loop-request.js';
 import type { Pending } from '../contracts/pending.js';
-import { type NewRun, type RunHold, type RunLog, RunLostError, type RunRecord, type RunWrite } from '../contracts/stores.js';
+import { type NewRun, type RunEntry, type RunHold, type RunLog, RunLostError, type RunRecord, type RunWrite } from '../contracts/stores.js';
 import type { RunContext } from '../contracts/tool-call.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
 import { withinTime } from '../execution/call-failure.js';
@@ -11,7 +12,9 @@ import { outsideOfRuns, untilRunCloses } from '../execution/store-calls.js';
 import { withdrawPending } from '../pending/pending.service.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 import { fromRunEntries, suspendedEntry } from './run-log.js';
-import { forgetPagesOf, keptBytesOf, type ProcessState, type ResumedRun, type SavedRun } from './saved-run.js';
+import { labelledMessages, READ_EVERYTHING } from './loop-state.js';
+import { forgetPagesOf, keptBytesOf, type ProcessState, type ResumedRun, resumedState, type SavedRun } from './saved-run.js';
+import { abandonStep } from './tool-step.js';
 
 /** A run that is suspended for the first time, or once more. An actor without an id cannot be known again, so such a run is never resumed. */
 export type SuspendedRun = Pick<NewRun, 'runId' | 'tenant' | 'loop' | 'waitingFor'> & Partial<Pick<NewRun, 'actorId'>>;
@@ -43,7 +46,7 @@ export class SuspendedRuns {
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
-    @Inject(BoundedStores) private readonly stores: Pick<BoundedStores, 'runs' | 'pending'>,
+    @Inject(BoundedStores) private readonly stores: Pick<BoundedStores, 'runs' | 'pending' | 'conversations'>,
     private readonly identity: ActorIdentity,
   ) {}
 
@@ -124,15 +127,34 @@ export class SuspendedRuns {
   }
 
   /** Ends a run that waits. One that continues is ended by its process, which hears of it when it renews its lease. */
-  async cancel({ runId, tenant, epoch }: Pick<RunRecord, 'runId' | 'tenant' | 'epoch'>): Promise<void> {
+  async cancel({ runId, epoch, ...whose }: Pick<RunRecord, 'runId' | 'tenant' | 'actorId' | 'epoch'>): Promise<void> {
     const acquired = await this.stores.runs.acquire(runId, { owner: randomUUID(), forMs: LEASE_MS }, epoch);
     if (!acquired) return;
     this.processStates.delete(runId);
+    const entries = await this.stores.runs.read(runId).catch(() => []); // they are for its conversation alone
     await this.stores.runs.append(
       { runId, ...acquired.lease },
       { entries: [], events: [], ending: { status: 'ended', finishReason: 'aborted' } },
     );
-    await this.withdrawPending({ runId, tenant });
+    await this.withdrawPending({ runId, tenant: whose.tenant });
+    await this.tellCancelled({ runId, ...whose }, entries);
+  }
+
+  /** Tells the conversation that what waited in it was not made. */
+  private async tellCancelled(
+    { runId, ...whose }: Pick<RunRecord, 'runId' | 'tenant' | 'actorId'>,
+    entries: readonly RunEntry[],
+  ): Promise<void> {
+    try {
+      const saved = fromRunEntries(runId, entries);
+      if (saved?.conversationId === undefined) return;
+      const state = resumedState({ runId, saved }, Toolset.of([]));
+      const { messages } = state.pending ? abandonStep(state, state.pending, []) : state;
+      const added = labelledMessages(messages.slice(saved.past), READ_EVERYTHING);
+      await this.stores.conversations.append({ ...whose, conversationId: saved.conversationId }, added, runId);
+    } catch (error) {
+      this.logger.warn(`The conversation of run ${runId} does not tell that it was cancelled.`, error);
+    }
   }
 
   /** Withdraws what a run that has ended asked for. What stays open for a failure of the store expires, and keeps no run from ending. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { MemoryPendingStore } from '../../src/memory/memory-stores.js';
+import { MemoryConversationStore, MemoryPendingStore } from '../../src/memory/memory-stores.js';
 import { ResultPages } from '../../src/execution/result-pages.js';
 import type { ProcessState, SavedRun } from '../../src/loop/saved-run.js';
 import { MemoryRunLog } from '../../src/memory/memory-run-log.js';
@@ -30,7 +30,10 @@ function stateWith(pages: ResultPages): ProcessState {
 
 /** Runs that wait, the oldest first, each with so many bytes of results. */
 async function waiting(sizes: readonly number[]): Promise<{ readonly runs: SuspendedRuns; readonly pages: readonly ResultPages[] }> {
-  const runs = new SuspendedRuns({ runs: new MemoryRunLog(), pending: new MemoryPendingStore() }, new ActorIdentity({}));
+  const runs = new SuspendedRuns(
+    { runs: new MemoryRunLog(), pending: new MemoryPendingStore(), conversations: new MemoryConversationStore() },
+    new ActorIdentity({}),
+  );
   const pages = sizes.map((size) => {
     const kept = new ResultPages(100 * MEGABYTE);
     kept.keep('tool', 'x'.repeat(size));

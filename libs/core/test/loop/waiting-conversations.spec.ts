@@ -140,6 +140,16 @@ describe('what waits in a conversation', () => {
     ]);
   });
 
+  it('is told as not made once its run was cancelled', async () => {
+    const { say, runs, kept, model } = await desk([calls(write), text('It is gone.')]);
+    const { runId } = await say();
+    await runs.cancel(runId, alice);
+    const results = (await kept()).filter(({ role }) => role === 'tool');
+    expect(results).toEqual([expect.objectContaining({ isError: true, content: expect.not.stringContaining('waiting') })]);
+    await say({ prompt: 'Well?' });
+    expect(model.requests.at(-1)?.messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool', 'user']);
+  });
+
   it('ends in the conversation as what was denied, or not made', async () => {
     const { say, waiting, decide, loop, kept } = await desk([calls(write), text('So be it.')]);
     const { runId } = await say();
