@@ -14,7 +14,7 @@ export interface Settings {
   readonly databaseUrl?: string;
   /** A folder to keep things in, where there is no server. They are kept in memory where both are absent. */
   readonly dataDir?: string;
-  /** Where people are told what waits for them. No one is, where this is absent. */
+  /** The address that is told what waits for people. No one is told where it is absent. */
   readonly webhook?: WebhookOptions;
   /** The offline model answers where this is absent. */
   readonly openai?: OpenAiSettings;
