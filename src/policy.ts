@@ -5,7 +5,7 @@ const HOUR_MS = 3_600_000;
 
 /** The most that a user may do here, and the most that one run may use. */
 export const DESK_POLICY: Policy = {
-  version: 'desk-6',
+  version: 'desk-7',
   allow: [
     'crm__*',
     'catalog__read',
