@@ -53,11 +53,15 @@ export async function toViews(
     const target = access.related.get(name);
     if (relation && target) related.set(name, await relatedViews(session, rows, { relation, target, model }));
   }
+  const names = [...select, ...identifying(model)];
+  const covered = [...shape.shown].filter((name) => !names.includes(name) && !related.has(name));
+  const empty: object = Reflect.construct(Object, [], model.entity); // of its class, which is not run
+  const prototype = Reflect.getPrototypeOf(empty);
   return rows.map((row) => {
-    const names = [...select, ...identifying(model)];
-    const values = new Map(names.map((name) => [name, session.valueOf(model, row, name)]));
-    for (const [name, viewsOf] of related) values.set(name, viewsOf(row));
-    return toView(model.entity, values, shape.shown);
+    const values: Record<string, unknown> = {};
+    for (const name of names) values[name] = session.valueOf(model, row, name);
+    for (const [name, viewsOf] of related) values[name] = viewsOf(row);
+    return toView(values, prototype, covered);
   });
 }
 
@@ -107,11 +111,11 @@ export function isKey(value: unknown): value is string | number | bigint {
   return typeof value === 'string' || typeof value === 'number' || typeof value === 'bigint';
 }
 
-function toView(entity: Type, values: ReadonlyMap<string, unknown>, shown: ReadonlySet<string>): object {
-  const view: object = Reflect.construct(Object, [], entity); // of its class, which is not run
-  for (const name of shown) if (!values.has(name)) Object.defineProperty(view, name, { value: undefined, enumerable: false });
-  for (const [name, value] of values) Object.defineProperty(view, name, { value, enumerable: true, writable: true, configurable: true });
-  return view;
+/** Makes an instance of values; what the class itself would give for properties that are shown elsewhere is covered. */
+function toView(values: object, prototype: object | null, covered: readonly string[]): object {
+  Reflect.setPrototypeOf(values, prototype); // in one step: to define each property beside the accessors of the class takes several times as long
+  for (const name of covered) Object.defineProperty(values, name, { value: undefined, enumerable: false });
+  return values;
 }
 
 /** Makes a copy of a view as a plain object, to be kept beside the mark of a call. */

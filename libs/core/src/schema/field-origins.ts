@@ -107,7 +107,7 @@ interface Place {
   readonly inherited: ValueOrigin | undefined;
   /** The objects around it, the nearest first. */
   readonly around: readonly Surrounding[];
-  /** Its place in the whole, with * for the index of an item. */
+  /** Its place in the whole, with * for the index of an item; told to what hides, and empty where nothing does. */
   readonly pointer: string;
 }
 
@@ -120,6 +120,7 @@ class OriginWalk {
   ) {}
 
   value(value: JsonValue, given: JSONSchema7Definition | undefined, place: Place): JsonValue {
+    if (this.bits === Infinity && !this.reading.hide) return value; // nothing can be more than that
     const schema = this.resolved(given);
     const inherited = this.originOf(given, schema, place);
     const here = { ...place, inherited };
@@ -141,9 +142,10 @@ class OriginWalk {
     const ofKeys = this.originOf(others, this.resolved(others), place);
     if (isOpen && !isVouchedFor(ofKeys)) return this.text(value, place);
     const around = [{ value, schema, inherited: place.inherited }, ...place.around];
+    const isHiding = this.reading.hide !== undefined;
     return Object.fromEntries(
       Object.entries(value).map(([key, one]) => {
-        const inside = { inherited: place.inherited, around, pointer: `${place.pointer}${pointerSegment(key)}` };
+        const inside = { inherited: place.inherited, around, pointer: isHiding ? `${place.pointer}${pointerSegment(key)}` : '' };
         return [key, this.value(one, Object.hasOwn(properties, key) ? properties[key] : others, inside)];
       }),
     );
