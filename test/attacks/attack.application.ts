@@ -10,6 +10,7 @@ import {
   ToolLoopService,
 } from '@toolloop/core';
 import { AuditStore } from '@toolloop/core/stores';
+import { planning } from '@toolloop/core/strategies';
 import { ObedientModel } from './obedient.model.js';
 import type { RawTool } from './pack-tools.js';
 
@@ -17,6 +18,8 @@ import type { RawTool } from './pack-tools.js';
 export interface AttackedTools {
   readonly name: string;
   readonly tools: readonly RawTool[];
+  /** True if the model is offered to plan its changes. @default false */
+  readonly plans?: boolean;
 }
 
 /** The person who answers when a call asks: one who always says no, or one who always says yes. */
@@ -58,9 +61,9 @@ export class AttackApplication {
   private constructor(private readonly app: INestApplicationContext) {}
 
   /** Throws when an application with these tools does not start, naming their domain. */
-  static async start({ name, tools }: AttackedTools, policy: Policy): Promise<AttackApplication> {
+  static async start({ name, tools, plans = false }: AttackedTools, policy: Policy): Promise<AttackApplication> {
     const model = new ObedientModel({ calls: [] });
-    const loop = ToolLoopModule.forRoot({ model, policy, tools, limits: NO_LIMITS, audit: AUDIT });
+    const loop = ToolLoopModule.forRoot({ model, policy, tools, injection: plans ? [planning()] : [], limits: NO_LIMITS, audit: AUDIT });
     try {
       return new AttackApplication(await NestFactory.createApplicationContext(loop, { logger: false, abortOnError: false }));
     } catch (cause) {

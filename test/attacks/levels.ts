@@ -5,14 +5,20 @@ export const LEVELS = ['off', 'trifecta', 'effect', 'taint', 'provenance'] as co
 
 export type Level = (typeof LEVELS)[number];
 
-/** The levels of replayed runs: the models of packs write what they have read, and cannot work with references. */
-export const REPLAYED_LEVELS = [...LEVELS, 'values'] as const;
+/** The levels of replayed runs, with a plan where the model makes one first. The models of packs write what they have read: they cannot work with references, and plan nothing. */
+export const REPLAYED_LEVELS = [...LEVELS, 'values', 'taint, planned', 'values, planned'] as const;
 
 export type ReplayedLevel = (typeof REPLAYED_LEVELS)[number];
 
+/** Tells whether the model is offered to plan its changes. */
+export function isPlanned(level: ReplayedLevel): boolean {
+  return level === 'taint, planned' || level === 'values, planned';
+}
+
 /** Everything is allowed: what a level does not stop, nothing stops. */
-export function policyAt(flow: ReplayedLevel, outsideBits?: number): Policy {
-  return { version: `attacks:${flow}`, allow: ['*'], flow, ...(outsideBits !== undefined && { outsideBits }) };
+export function policyAt(level: ReplayedLevel, outsideBits?: number): Policy {
+  const flow = level === 'taint, planned' ? 'taint' : level === 'values, planned' ? 'values' : level;
+  return { version: `attacks:${level}`, allow: ['*'], flow, ...(outsideBits !== undefined && { outsideBits }) };
 }
 
 /** Measures at one level after the other. */
@@ -28,7 +34,12 @@ export async function atEachLevel<Measured>(measure: (level: Level) => Promise<M
 export async function atEachReplayedLevel<Measured>(
   measure: (level: ReplayedLevel) => Promise<Measured>,
 ): Promise<Record<ReplayedLevel, Measured>> {
-  return { ...(await atEachLevel(measure)), values: await measure('values') };
+  return {
+    ...(await atEachLevel(measure)),
+    values: await measure('values'),
+    'taint, planned': await measure('taint, planned'),
+    'values, planned': await measure('values, planned'),
+  };
 }
 
 /** Makes another value of each level's. */
@@ -50,5 +61,7 @@ export function ofEachReplayedLevel<From, To>(
     taint: to(taint, 'taint'),
     provenance: to(provenance, 'provenance'),
     values: to(values, 'values'),
+    'taint, planned': to(measured['taint, planned'], 'taint, planned'),
+    'values, planned': to(measured['values, planned'], 'values, planned'),
   };
 }

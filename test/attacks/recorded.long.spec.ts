@@ -26,7 +26,7 @@ describeIfThere(`recorded tasks and attacks${isThere ? '' : ` (left out: ${RECOR
     expect(leaks).toBeGreaterThan(0);
   });
 
-  it.each(['effect', 'taint', 'provenance', 'values'] as const)('have no effect without an approval: %s', (level) => {
+  it.each(['effect', 'taint', 'provenance', 'values', 'values, planned'] as const)('have no effect without an approval: %s', (level) => {
     expect(figures.attacks[level]).toMatchObject({ effects: 0, leaks: 0 });
   });
 

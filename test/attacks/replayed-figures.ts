@@ -1,7 +1,7 @@
 import type { Policy } from '@toolloop/core';
 import { hostileReader, type ReplayedAttack, type ReplayedCall, replayFlow, trueReader } from '@toolloop/testing';
 import { AttackApplication, type AttackedTools } from './attack.application.js';
-import { atEachReplayedLevel, policyAt, type ReplayedLevel } from './levels.js';
+import { atEachReplayedLevel, isPlanned, policyAt, type ReplayedLevel } from './levels.js';
 
 /** A task without an attacker. */
 export interface BenignRun {
@@ -150,7 +150,7 @@ export function underEachLevel<Figures>(
   policyOf: (level: ReplayedLevel) => Policy,
   measure: (app: AttackApplication) => Promise<Figures>,
 ): Promise<Record<ReplayedLevel, Figures>> {
-  return atEachReplayedLevel((level) => withPolicy(tools, policyOf(level), measure));
+  return atEachReplayedLevel((level) => withPolicy({ ...tools, plans: isPlanned(level) }, policyOf(level), measure));
 }
 
 export async function withPolicy<Figures>(

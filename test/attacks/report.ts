@@ -70,7 +70,7 @@ export function workText({ levels, asked }: WorkReview, curve: Curve): string {
     ].concat(
       throughLines(folder, attacks),
       throughLines(`${folder}, of those who know`, knowing),
-      listOf(`Asked at values in ${folder}`, askedTasks),
+      listOf(`Asked at values in ${folder}, though the changes were planned`, askedTasks),
     );
   });
   return [...folders.flat(), ...curveTexts(curve, 'all of them')].join('\n\n');

@@ -10,8 +10,11 @@ import { knowingAttack, type KnownTool } from './knowing.js';
 import type { RawTool } from './pack-tools.js';
 import type { AttackedRun } from './replayed-figures.js';
 
-/** Tasks whose work depends on long texts from outside, each with an attack in the same text. Those in `held` were written apart, and no level was tuned on them. */
-export const WORK = ['test/attacks/work', 'test/attacks/work/held'] as const;
+/** Tasks that were written apart, and that no one looked at who tuned a level. */
+export const HELD = 'test/attacks/work/held';
+
+/** Tasks whose work depends on long texts from outside, each with an attack in the same text. */
+export const WORK = ['test/attacks/work', HELD] as const;
 
 const json: z.ZodType<JsonValue> = z.json();
 /** The form of a value in a word; the choices that there are. */

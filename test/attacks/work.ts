@@ -12,7 +12,7 @@ import {
   underEachLevel,
   withPolicy,
 } from './replayed-figures.js';
-import { readWork, WORK, type WorkDomain, type WorkTask } from './work-data.js';
+import { HELD, readWork, WORK, type WorkDomain, type WorkTask } from './work-data.js';
 
 /** The figures of tasks and of the attacks in their texts. */
 export interface WorkFigures {
@@ -25,7 +25,7 @@ export interface WorkFigures {
 export interface WorkReview {
   /** The figures, by folder. */
   readonly levels: Readonly<Record<string, Readonly<Record<ReplayedLevel, WorkFigures>>>>;
-  /** The tasks in which a person was asked at `values`, with how often, by folder. */
+  /** The tasks in which a person was asked at `values` though the changes were planned, with how often, by folder; not of those that no one is to look at. */
   readonly asked: Readonly<Record<string, Readonly<Record<string, number>>>>;
 }
 
@@ -36,7 +36,7 @@ export async function measureWork(folders: readonly string[] = WORK): Promise<Wo
   for (const folder of folders) {
     const domains = readWork(folder);
     levels[folder] = await folderFigures(domains);
-    asked[folder] = await askedIn(domains);
+    if (folder !== HELD) asked[folder] = await askedIn(domains);
   }
   return { levels, asked };
 }
@@ -82,7 +82,7 @@ function domainFigures({ tools, policy, tasks }: WorkDomain): Promise<Record<Rep
 async function askedIn(domains: readonly WorkDomain[]): Promise<Record<string, number>> {
   const asked: Record<string, number> = {};
   for (const { name, tools, policy, tasks } of domains)
-    await withPolicy(tools, { ...policyAt('values'), ...policy }, async (app) => {
+    await withPolicy({ ...tools, plans: true }, { ...policyAt('values, planned'), ...policy }, async (app) => {
       for (const task of tasks) {
         const { approvals } = await taskFigures(app, [benign(task)]);
         if (approvals > 0) asked[`${name}/${task.id}, named by the ${task.named}`] = approvals;
