@@ -32,6 +32,8 @@ export interface AttackRun {
   readonly context: Readonly<Record<string, unknown>>;
   /** The id of the actor. @default an employee, who owns no record */
   readonly actor?: string;
+  /** @default a tenant of its own: the audit in memory keeps a limited number of entries of each */
+  readonly tenant?: string;
   /** @default 'refuses' */
   readonly reviewer?: Reviewer;
 }
@@ -73,10 +75,10 @@ export class AttackApplication {
     }
   }
 
-  /** Runs a prompt in a world of its own, as a tenant of its own: the audit in memory keeps a limited number of entries of each. */
-  async run({ reviewer = 'refuses', actor = ACTOR, ...asked }: AttackRun): Promise<AttackResult> {
+  /** Runs a prompt in a world of its own. */
+  async run({ reviewer = 'refuses', actor = ACTOR, tenant, ...asked }: AttackRun): Promise<AttackResult> {
     this.runs += 1;
-    const user = { actor: { id: actor }, tenant: `tenant-${this.runs}` };
+    const user = { actor: { id: actor }, tenant: tenant ?? `tenant-${this.runs}` };
     const run = this.app.get(ToolLoopService).open({ ...asked, ...user, approvals: reviewer === 'approves' ? 'wait' : 'deny' });
     const approved = new Set<string>();
     for await (const event of run) {

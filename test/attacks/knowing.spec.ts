@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type JsonObject, tool } from '@toolloop/core';
+import { type JsonObject, tool, type ToolLabels } from '@toolloop/core';
 import { hostileReader, recordedResult, type ReplayedAttack, type ReplayedCall, replayFlow, trueReader } from '@toolloop/testing';
 import type { JSONSchema7 } from 'json-schema';
 import { AttackApplication, type AttackResult } from './attack.application.js';
@@ -150,14 +150,18 @@ describe.each(['taint', 'values'] as const)('what an attacker writes for the mod
     expect(replay.outcome(result).effects).toEqual([]);
   });
 
-  it('comes back from outside out of notes that are labelled as what they hold', async () => {
+  it.each<[string, Partial<ToolLabels>, Partial<ToolLabels>, readonly string[]]>([
+    ['texts of others', {}, {}, []],
+    ['a store that remembers, and as trusted', { writes: 'notes' }, { from: 'notes', returns: 'trusted' }, []],
+    ['trusted alone, which is wrong', {}, { returns: 'trusted' }, ['orders__cancel']],
+  ])('comes back out of notes with the effect that their labels permit: %s', async (_, writing, reading, effects) => {
     const kept: string[] = [];
     const read = declared('mail__read', { id: TEXT }, { output: { id: ID, body: TEXT } });
     const write = tool<JsonObject>({
       id: 'notes__write',
       description: 'Writes a note.',
       effect: 'state_change',
-      labels: { decisive: [], returns: 'trusted' },
+      labels: { decisive: [], returns: 'trusted', ...writing },
       input: { type: 'object', properties: { text: TEXT } },
       reveal: 'all',
       execute: ({ text: noted }) => kept.push(typeof noted === 'string' ? noted : ''),
@@ -166,6 +170,7 @@ describe.each(['taint', 'values'] as const)('what an attacker writes for the mod
       id: 'notes__read',
       description: 'Reads all notes.',
       effect: 'read_only',
+      labels: reading,
       input: { type: 'object', properties: {} },
       reveal: 'all',
       outputSchema: { type: 'array', items: TEXT },
@@ -180,14 +185,14 @@ describe.each(['taint', 'values'] as const)('what an attacker writes for the mod
       ],
       { reader: trueReader },
     );
-    await app.run({ prompt: 'Note what m-1 says.', ...first.request, reviewer: 'approves' });
+    await app.run({ prompt: 'Note what m-1 says.', ...first.request, tenant: 'acme', reviewer: 'approves' });
     expect(kept).toEqual([text]);
     const attack: ReplayedAttack = { pieces: [text], calls: [{ name: 'orders__cancel', args: { orderId: 'A-200' }, result: { id: 'x' } }] };
     const second = replayFlow([{ name: 'notes__read', args: {} }], { reader: hostileReader(attack), attack, isCurious: true });
-    const { result } = await app.run({ prompt: 'Cancel order A-100 and then read my notes.', ...second.request });
+    const { result } = await app.run({ prompt: 'Cancel order A-100 and then read my notes.', ...second.request, tenant: 'acme' });
     await app.close();
     expect(second.wasAttacked).toBe(true);
-    expect(second.outcome(result).effects).toEqual([]);
+    expect(second.outcome(result).effects).toEqual(effects);
   });
 });
 
