@@ -217,8 +217,8 @@ export abstract class PolicyEngine {
   /** Returns the terms of the people who may answer the questions of a tool, all of which they must meet. @default the actor of the run answers */
   answeredBy?(subject: PolicySubject): readonly ApprovalTerms[];
 
-  /** Returns whether the models of an actor's runs read texts from outside as references alone. @default false */
-  readonly hides?: (actor: PolicyActor) => boolean;
+  /** Returns the bits from outside that the models of an actor's runs may be told, which read texts from outside as references alone; undefined where nothing is hidden. @default nothing is hidden */
+  readonly hidesBeyond?: (actor: PolicyActor) => number | undefined;
 
   /** Returns a number that grows whenever decisions may differ from before, so that runs list their tools anew. @default always the same */
   revision?(): number;

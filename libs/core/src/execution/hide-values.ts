@@ -1,7 +1,8 @@
 import type { JsonValue, MessageLabels, ToolErrorCode, ToolFailure } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { Tool } from '../contracts/tool.js';
-import { DEFAULT_OUTSIDE_BITS, labelsOfBits } from '../policy/flow.js';
+import { labelsOfBits } from '../policy/flow.js';
+import { hiddenBeyond } from '../policy/rules.js';
 import { namesOutsiders, readOrigins } from '../schema/field-origins.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import type { Call, ReadCall, ToolOutcome } from './call.js';
@@ -65,20 +66,20 @@ function readFields(call: ReadCall, value: JsonValue, schema: JSONSchema7 | unde
     isKnown: (id) => flow.isTraced(id),
     ...(hide && { hide }),
   });
-  if (values && outsideBits > 0 && flow.outsideBits + outsideBits > DEFAULT_OUTSIDE_BITS)
+  if (values && outsideBits > 0 && flow.outsideBits + outsideBits > mostBitsFor(call))
     return { shown: values.hide(value, `${spec.declaredId}#`), labels: { returns: 'trusted', reads } };
   return { ...(hidden.length > 0 && { shown }), labels: { ...labelsOfBits(outsideBits), reads } };
 }
 
 /** An answer about hidden values is theirs: what is of low capacity in it is told and counted, while the run has room for it, and the rest is a further reference. */
-function readAnswer({ scope, tool }: ReadCall, { answer, schema }: ReaderAnswer, validators: SchemaValidators): ReadResult | undefined {
-  const { values, flow, actorId } = scope;
+function readAnswer(call: ReadCall, { answer, schema }: ReaderAnswer, validators: SchemaValidators): ReadResult | undefined {
+  const { values, flow, actorId } = call.scope;
   if (!values) return undefined;
-  const hide = hidingIn(values, tool.spec.declaredId);
+  const hide = hidingIn(values, call.tool.spec.declaredId);
   validators.distrust(schema);
   const fits = validators.problemWith(schema) === undefined && validators.validate(schema, structuredClone(answer)).length === 0;
   const read = readOrigins(answer, fits ? schema : undefined, { inherited: 'outside', actorId, isKnown: () => false, hide });
-  const isWithin = flow.outsideBits + read.outsideBits <= DEFAULT_OUTSIDE_BITS;
+  const isWithin = flow.outsideBits + read.outsideBits <= mostBitsFor(call);
   const { shown, outsideBits } = isWithin ? read : { shown: hide(answer, ''), outsideBits: 0 };
   return { shown: { answer: shown }, labels: { ...labelsOfBits(outsideBits), reads: 'private' } };
 }
@@ -124,10 +125,17 @@ function hidingIn(values: RunValues, declaredId: string): Hide {
   return (value, pointer) => values.hide(value, `${declaredId}#${pointer}`);
 }
 
-/** The values of a run whose policies hide texts from outside; undefined where none does, and where the run could do nothing with what it reads. */
+/** The values of a run whose policies hide texts from outside; undefined where none does, and where the run could do nothing with what it reads. A sub-run reports to one that may. */
 function valuesFor({ scope }: Pick<Call, 'scope'>): RunValues | undefined {
-  const { values, policies, actor, toolset } = scope;
-  const isHiding = values && policies.some((policy) => policy.hides?.(actor) === true);
-  const canAct = toolset.tools.some(({ spec, subRun, surface }) => spec.effect !== 'read_only' || spec.labels.egress || subRun || surface);
+  const { values, policies, actor, toolset, callPath } = scope;
+  const isHiding = values && hiddenBeyond(policies, actor) !== undefined;
+  const canAct =
+    callPath !== undefined ||
+    toolset.tools.some(({ spec, subRun, surface }) => spec.effect !== 'read_only' || spec.labels.egress || subRun || surface);
   return isHiding && canAct ? values : undefined;
+}
+
+/** The bits from outside that the run may be told in all; none where its policies hide nothing any more. */
+function mostBitsFor({ scope: { policies, actor } }: Pick<Call, 'scope'>): number {
+  return hiddenBeyond(policies, actor) ?? 0;
 }

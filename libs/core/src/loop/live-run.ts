@@ -20,7 +20,7 @@ import { RunEntityHandles, RunInstances } from '../injection/run-entities.js';
 import type { RunReserve } from '../injection/tool-reserve.js';
 import { MessageFlow } from '../policy/flow.js';
 import { isPermitted } from '../policy/policy-engine.js';
-import { RunApprovals } from '../policy/rules.js';
+import { hiddenBeyond, RunApprovals } from '../policy/rules.js';
 import { SpendingLedger } from '../policy/spending.js';
 import type { RunInputs } from './event-outlet.js';
 import { assistantMessage, hiddenIn, type LoopState } from './loop-state.js';
@@ -163,7 +163,7 @@ export class LiveRun implements EnclosingRun {
   /** The texts that are hidden, once a policy hides some: most runs have none. */
   private valuesUnder(policies: Authority['policies'], actor: Authority['actor']): RunValues | undefined {
     const { knownValues, plan } = this;
-    return knownValues || plan.within || policies.some((policy) => policy.hides?.(actor)) ? this.values : undefined;
+    return knownValues || plan.within || hiddenBeyond(policies, actor) !== undefined ? this.values : undefined;
   }
 
   /** With the tool that reads on in what was cut, as soon as something was. It answers a limit of ours, so the cap of injected tools does not hold. */

@@ -267,6 +267,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
   readonly modelError?: ModelErrorCode;
   readonly rehearsal?: RehearsalReport;
   readonly #messages: readonly Message[];
+  readonly #modelText: string;
   readonly #json: JsonValue | undefined;
   readonly #read: MessageLabels;
   readonly #addedTo: string | undefined;
@@ -277,6 +278,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
     readonly output?: Output,
   ) {
     this.text = readableText(state);
+    this.#modelText = state.text;
     if (state.citations.length > 0) this.citations = state.citations;
     const { reason, waitingFor, addedTo, error, detail, modelError }: Finish = state.finish ?? { reason: 'error' };
     this.finishReason = reason;
@@ -293,6 +295,11 @@ export class FinishedRun<Output> implements LoopResult<Output> {
     this.#messages = state.messages;
     this.#json = state.output?.json;
     this.#read = state.read ?? { returns: 'untrusted', reads: 'private' };
+  }
+
+  /** The text for another model, which knows what is hidden by the same references. */
+  get modelText(): string {
+    return this.#modelText;
   }
 
   get addedTo(): string | undefined {

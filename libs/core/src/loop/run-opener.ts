@@ -135,7 +135,7 @@ function endingOf(result: FinishedRun<unknown>, { subRun }: SubRunCall): Ended {
 }
 
 /** The summary stands first: a reader that is cut off has read that. */
-function summaryOf({ text, outputJson, finishReason, steps, toolCalls }: FinishedRun<unknown>, mostBytes: number): JsonObject {
+function summaryOf({ modelText: text, outputJson, finishReason, steps, toolCalls }: FinishedRun<unknown>, mostBytes: number): JsonObject {
   const summary = text.trim() === '' ? `It ended (${finishReason}) before it said anything.` : cut(text, mostBytes);
   return { summary, ...(outputJson !== undefined && { output: outputJson }), finishReason, steps, toolCalls: toolCalls.length };
 }

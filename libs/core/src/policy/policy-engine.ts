@@ -17,7 +17,7 @@ import type { PolicyScope, PolicyState, PolicyStop, PolicyVersion } from '../con
 import type { Tool } from '../contracts/tool.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import type { SchemaValidators } from '../schema/validators.js';
-import { DEFAULT_FLOW, flowRuling } from './flow.js';
+import { DEFAULT_FLOW, DEFAULT_OUTSIDE_BITS, flowRuling } from './flow.js';
 import { policyFindings, policyShapeFindings } from './policy-findings.js';
 import {
   answeredBy,
@@ -25,6 +25,7 @@ import {
   callBudgetFor,
   connectionRuling,
   grantFor,
+  hiddenBeyond,
   questionTerms,
   type Ruling,
   stricter,
@@ -104,7 +105,7 @@ export class DataPolicyEngine extends PolicyEngine {
     return this.stopRuling(subject) ?? decide(this.inForceFor(subject.actor.tenant), subject);
   }
 
-  override hides = ({ tenant }: PolicyActor): boolean => this.inForceFor(tenant).some((policy) => policy.hides());
+  override hidesBeyond = (actor: PolicyActor): number | undefined => hiddenBeyond(this.inForceFor(actor.tenant), actor);
 
   override answeredBy(subject: PolicySubject): readonly ApprovalTerms[] {
     return answeredBy(this.inForceFor(subject.actor.tenant), subject);
@@ -284,7 +285,8 @@ export class CompiledPolicy extends PolicyEngine {
     const ruling = grant.kind === 'allow' ? this.rulingOn(subject) : undefined;
     return ruling ? { ...grant, ...ruling } : grant;
   }
-  override hides = (): boolean => this.level === 'values' && this.policy.shadow !== true;
+  override hidesBeyond = (): number | undefined =>
+    this.level === 'values' && !this.policy.shadow ? (this.policy.outsideBits ?? DEFAULT_OUTSIDE_BITS) : undefined;
 
   override answeredBy(subject: PolicySubject): readonly ApprovalTerms[] {
     return this.policy.shadow ? [] : questionTerms(this.policy.questions ?? [], subject);

@@ -3,7 +3,7 @@ import type { JSONSchema7 } from 'json-schema';
 import type { AnnouncedTools } from '../catalog/tool-catalog.js';
 import { closestTo, closestTools, isGlob, matchesGlob } from '../catalog/tool-selection.js';
 import { EXPIRES_AFTER_MS } from '../contracts/pending.js';
-import type { ApprovalRule, Policy, PolicyTool } from '../contracts/policy.js';
+import type { ApprovalRule, FlowRule, Policy, PolicyTool } from '../contracts/policy.js';
 import { toJson } from '../schema/canonical-json.js';
 import { SchemaValidators } from '../schema/validators.js';
 import { covers } from './rules.js';
@@ -32,7 +32,7 @@ export function policyFindings(policy: Policy, at: string, surroundings: PolicyS
 }
 
 function soundFindings(policy: Policy, at: string, { tools, announced, validators, mayVouch = false }: PolicySurroundings): Finding[] {
-  const { requireApproval = [], questions = [], runBudgets = [], vouched = {} } = policy;
+  const { requireApproval = [], questions = [], runBudgets = [], vouched = {}, flows = [] } = policy;
   const isKnown = ({ tools: patterns = [] }: { readonly tools?: readonly string[] }): boolean =>
     !patterns.some((pattern) => announced.has(pattern));
   return [
@@ -45,6 +45,7 @@ function soundFindings(policy: Policy, at: string, { tools, announced, validator
     ...questions.flatMap((rule, index) => lateEscalationFindings(rule, `${at}/questions/${index}`)),
     ...(mayVouch || policy.vouched === undefined ? [] : [{ at: `${at}/vouched`, ...ONLY_THE_APPLICATION }]),
     ...Object.keys(vouched).flatMap((id) => (announced.has(id) && !isGlob(id) ? [] : vouchedFindings(id, `${at}/vouched`, tools))),
+    ...flows.flatMap((rule, index) => flowRuleFindings(rule, `${at}/flows/${index}`, { tools, announced })),
     ...runBudgets.flatMap((budget, index) =>
       budget.sum && isKnown(budget) ? sumFindings(budget.sum.argument, budget.tools, `${at}/runBudgets/${index}`, tools) : [],
     ),
@@ -158,6 +159,19 @@ function vouchedFindings(id: string, at: string, tools: readonly PolicyTool[]): 
   const ids = tools.filter(({ origin }) => !origin.trusted).map(({ declaredId }) => declaredId);
   const remedy = didYouMean(closestTools(id, ids)) ?? 'Name a tool of an untrusted source exactly, or remove it.';
   return [{ at, problem: `The policy vouches for "${id}", and no tool has this id.`, remedy }];
+}
+
+/** Finds ways for texts from outside that none will ever take, since no tool has such an id or argument. */
+function flowRuleFindings(
+  { tool: into, argument, from }: FlowRule,
+  at: string,
+  { tools, announced }: Pick<PolicySurroundings, 'tools' | 'announced'>,
+): Finding[] {
+  const ids = new Set(tools.map(({ declaredId }) => declaredId));
+  const named = [into, from.split('#', 1).join('')];
+  const unknown = named.flatMap((id) => (ids.has(id) || announced.has(id) ? [] : patternFindings(id, at, tools)));
+  const tool = tools.find(({ declaredId }) => declaredId === into);
+  return tool ? [...unknown, ...argumentFindings([argument], [into], at, [tool])] : unknown;
 }
 
 function predicateFindings(

@@ -5,6 +5,7 @@ import type {
   ApprovalRule,
   ConnectionRule,
   Policy,
+  PolicyActor,
   PolicyCall,
   PolicyEngine,
   PolicyGrants,
@@ -150,6 +151,12 @@ export function questionTerms(rules: readonly QuestionRule[], subject: PolicySub
 /** Returns the terms of the people who may answer the questions of a tool, by all policies: all of them must be met. */
 export function answeredBy(engines: readonly PolicyEngine[], subject: PolicySubject): readonly ApprovalTerms[] {
   return engines.flatMap((engine) => engine.answeredBy?.(subject) ?? []);
+}
+
+/** Returns the fewest bits beyond which a policy hides what comes from outside; undefined where none of them hides anything. */
+export function hiddenBeyond(engines: readonly PolicyEngine[], actor: PolicyActor): number | undefined {
+  const bits = engines.flatMap((engine) => engine.hidesBeyond?.(actor) ?? []);
+  return bits.length === 0 ? undefined : Math.min(...bits);
 }
 
 function toTerms(rule: ApprovalTerms): ApprovalTerms {

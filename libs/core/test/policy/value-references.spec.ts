@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type JsonObject, type LoopRequest, type LoopResult, type Policy, type RawTool, tool, ToolError } from '@toolloop/core';
+import { type JsonObject, type LoopRequest, type LoopResult, type Policy, type RawTool, subRunTool, tool, ToolError } from '@toolloop/core';
 import type { Message, ModelRequest } from '@toolloop/protocol';
 import { ScriptedModel, call, calls, type ScriptedTurn, text } from '@toolloop/testing';
 import { READER_INSTRUCTIONS } from '../../src/execution/run-tools.js';
@@ -85,6 +85,8 @@ function contentsIn({ messages }: LoopResult): string {
     .join('\n');
 }
 
+const sums: ScriptedTurn = (request) => text(`It says ${referencesIn(request).at(-1) ?? 'none'}`);
+
 describe('invariant 15: a text from outside at the level values', () => {
   it('invariant 15: reaches no model, and leaves a run that acts on nothing of it unasked', async () => {
     const result = await run([read, calls(call('mail__send', { to: 'boss@here.example', body: 'Read it.' })), text('Done.')]);
@@ -157,6 +159,44 @@ describe('invariant 15: a text from outside at the level values', () => {
     expect(contentsIn(again)).toContain('mallory');
     expect(again.messages.find(({ role }) => role === 'tool')).toMatchObject({ labels: { returns: 'untrusted' } });
     expect(again.finishReason).toBe('waiting');
+  });
+
+  it('may flow only between tools and arguments that there are, which is checked at the start', async () => {
+    const wrong = [
+      { tool: 'notes__fil', argument: 'title', from: 'mail__read#/body' },
+      { tool: 'notes__file', argument: 'titel', from: 'mail__reed#/body' },
+    ];
+    const opening = run([], { flows: wrong });
+    await expect(opening).rejects.toThrow('names "notes__fil"');
+    await expect(opening).rejects.toThrow('names "mail__reed"');
+    await expect(opening).rejects.toThrow('an argument "titel"');
+  });
+
+  it('invariant 15: is counted up to the budget of the policy, beyond which all is hidden', async () => {
+    const flag = tool({
+      id: 'shop__flag',
+      description: 'Tells whether a stranger likes it.',
+      effect: 'read_only',
+      reveal: 'all',
+      outputSchema: {
+        type: 'object',
+        properties: { likes: Object.assign({ type: 'boolean' } as const, { 'x-toolloop-origin': 'outside' }) },
+      },
+      execute: () => ({ likes: true }),
+    });
+    const twice = [calls(call('shop__flag')), calls(call('shop__flag')), text('Done.')];
+    const told = async (outsideBits: number): Promise<string> => contentsIn(await run(twice, { outsideBits }, [...TOOLS, flag]));
+    expect(await told(2)).toBe('{"likes":true}\n{"likes":true}');
+    expect(await told(1)).toMatch(/^\{"likes":true\}\n⟦v1-[a-z2-7]{8}:short object⟧$/);
+  });
+
+  it('invariant 15: comes out of a sub-run as the same reference, and not as the text that its reader sees', async () => {
+    const helper = subRunTool({ id: 'mail__sort', description: 'Sorts mails.', tools: ['mail__read'] });
+    const script = [calls(call('mail__sort', { prompt: 'Look.' })), read, sums, using('notes__file', { title: 'REF' })];
+    const result = await run(script, {}, [...TOOLS, helper]);
+    expect(contentsIn(result)).toMatch(/It says ⟦v1-/);
+    expect(contentsIn(result)).not.toContain('mallory');
+    expect(result.finishReason).toBe('waiting');
   });
 
   it('hides nothing where no tool could act on it', async () => {
