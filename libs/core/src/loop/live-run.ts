@@ -135,11 +135,11 @@ export class LiveRun implements EnclosingRun {
   /** Returns the scope of calls whose model had read these messages. Only `offered` of the run's tools may be called; its sub-runs choose among all of them. */
   scope(offered: Toolset, read: readonly Message[], toolset: Toolset, own?: OwnScope): ExecutionScope {
     const { plan, approvals, spending, pages, rehearsal, signal, emit } = this;
-    if (!own) this.flow.offer(offered);
     this.reserve.follow(toolset);
     const { actor, policies } = this.roles.now();
     const subRuns = this.start.subRuns.within(this, toolset);
     const values = this.valuesUnder(policies, actor);
+    if (!own) this.noteOffer(offered, read, values);
     return {
       ...plan.execution,
       actor,
@@ -158,6 +158,12 @@ export class LiveRun implements EnclosingRun {
       emit,
       ...own,
     };
+  }
+
+  /** Notes which tools the model of these calls was offered. Calls of a session have no model. */
+  private noteOffer(offered: Toolset, read: readonly Message[], values: RunValues | undefined): void {
+    this.flow.offer(offered);
+    if (values && !values.isEmpty) this.flow.offerEntities(offered, read);
   }
 
   /** The texts that are hidden, once a policy hides some: most runs have none. */

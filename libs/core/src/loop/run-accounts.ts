@@ -270,6 +270,8 @@ export class RunRoles {
 /** The labels of all that the model of one run has read: the transcript, and what it was shown beside it. */
 export class RunFlow {
   private wasShownMore = false;
+  /** The ids of entities whose tools were offered. */
+  private readonly known = new Set<string>();
 
   constructor(private flow: MessageFlow) {}
 
@@ -282,6 +284,15 @@ export class RunFlow {
   /** Notes which tools a model is offered: a description that is not pinned is a stranger's text. */
   offer(toolset: Toolset): void {
     if (!toolset.shown.some(isUnpinned)) return;
+    this.flow = this.flow.tainted();
+    this.wasShownMore = true;
+  }
+
+  /** Notes the ids of entities that stand in no message, and so were counted nowhere: where texts are hidden, the names and descriptions of their tools would tell the model what a stranger chose. */
+  offerEntities({ tools }: Toolset, read: readonly Message[]): void {
+    const fresh = new Set(tools.flatMap(({ entity }) => (entity && !this.known.has(entity.instanceId) ? [entity.instanceId] : [])));
+    for (const id of fresh) this.known.add(id);
+    if ([...fresh].every((id) => read.some(({ content }) => JSON.stringify(content).includes(id)))) return;
     this.flow = this.flow.tainted();
     this.wasShownMore = true;
   }
