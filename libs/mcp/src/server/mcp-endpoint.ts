@@ -13,6 +13,7 @@ import {
   OAuthError,
   OAuthErrorCode,
   originValidationResponse,
+  SUPPORTED_PROTOCOL_VERSIONS,
   verifyBearerToken,
 } from '@modelcontextprotocol/server';
 import { toNodeHandler } from '@modelcontextprotocol/node';
@@ -141,7 +142,7 @@ export class McpEndpoint implements OnModuleInit, BeforeApplicationShutdown {
   private async served(request: Request, body: unknown, caller: McpCaller): Promise<Response> {
     const parsedBody = request.method === 'POST' ? withoutNullArguments(body ?? (await jsonIn(request))) : undefined;
     if (parsedBody instanceof Response) return parsedBody;
-    if (await isLegacyRequest(request, parsedBody)) return this.legacy(request, parsedBody, caller);
+    if (await isLegacy(request, parsedBody)) return this.legacy(request, parsedBody, caller);
     return this.sessions.bus.run(caller, () => this.modern.fetch(request, { parsedBody }));
   }
 
@@ -208,6 +209,19 @@ function claimsOf({ scopes = [], audience, expiresAt }: McpPrincipal): AuthInfo 
 
 /** A verifier that names no end has said of this moment that the token is good. */
 const JUST_CHECKED_MS = 60_000;
+
+const OLDER_REVISIONS: ReadonlySet<string> = new Set(SUPPORTED_PROTOCOL_VERSIONS);
+const MODERN_REVISION = '2026-07-28';
+
+/** Tells the eras apart as the SDK does, and without parsing a message where its headers leave no doubt. */
+function isLegacy(request: Request, body: unknown): boolean | Promise<boolean> {
+  const revision = request.headers.get('mcp-protocol-version');
+  if (revision === null || !isObject(body) || !('method' in body)) return isLegacyRequest(request, body);
+  if (revision === MODERN_REVISION) return false;
+  const hasEnvelope = isObject(body['params']) && '_meta' in body['params'];
+  const isOfSession = OLDER_REVISIONS.has(revision) && request.headers.has('mcp-session-id');
+  return (isOfSession && !hasEnvelope) || isLegacyRequest(request, body);
+}
 
 async function jsonIn(request: Request): Promise<unknown> {
   try {

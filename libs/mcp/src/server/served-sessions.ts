@@ -2,9 +2,6 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { isDeepStrictEqual } from 'node:util';
 import {
   type HandleRequestOptions,
-  isJSONRPCNotification,
-  isJSONRPCRequest,
-  isJSONRPCResponse,
   type JSONRPCMessage,
   type RequestId,
   type ServerEvent,
@@ -14,6 +11,7 @@ import {
 } from '@modelcontextprotocol/server';
 import type { ToolLoopService } from '@toolloop/core';
 import type { ToolSession } from '@toolloop/core/contracts';
+import { isObject } from '@toolloop/protocol';
 import type { ActorIdentity } from '@toolloop/core/internal';
 import type { Offers } from './offers.js';
 import type { McpPrincipal, McpServerOptions } from './server-options.js';
@@ -206,18 +204,18 @@ export class ClientTransport extends WebStandardStreamableHTTPServerTransport {
 
   override async handleRequest(request: Request, options: HandleRequestOptions = {}): Promise<Response> {
     const messages = [options.parsedBody].flat();
-    const asked: readonly RequestId[] = messages.filter((message) => isJSONRPCRequest(message)).map(({ id }) => id);
+    const asked = messages.flatMap((message) => requestIdIn(message) ?? []);
     for (const id of asked) this.unanswered.add(id);
     const response = await super.handleRequest(request, options);
     if (!response.ok) for (const id of asked) this.forget(id);
     for (const message of messages)
-      if (isJSONRPCNotification(message) && message.method === 'notifications/cancelled') this.forget(message.params?.['requestId']);
+      if (isObject(message) && message['method'] === 'notifications/cancelled') this.forget(cancelledIn(message));
     return response;
   }
 
   override async send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
     await super.send(message, options);
-    if (isJSONRPCResponse(message)) this.forget(message.id);
+    if (!('method' in message)) this.forget(message.id);
   }
 
   override async close(): Promise<void> {
@@ -229,6 +227,16 @@ export class ClientTransport extends WebStandardStreamableHTTPServerTransport {
     this.unanswered.delete(id);
     if (this.isEnding) this.end();
   }
+}
+
+/** Returns the id of a request. Its form is checked by the transport; here it is only counted. */
+function requestIdIn(message: unknown): RequestId | undefined {
+  const id = isObject(message) && typeof message['method'] === 'string' ? message['id'] : undefined;
+  return typeof id === 'string' || typeof id === 'number' ? id : undefined;
+}
+
+function cancelledIn({ params }: Readonly<Record<string, unknown>>): unknown {
+  return isObject(params) ? params['requestId'] : undefined;
 }
 
 /** Tells a change to the streams of the caller whom it is about. The SDK's own bus would tell the streams of all callers. */

@@ -85,12 +85,15 @@ export class WaitingCalls {
 
   /** Makes a call, or takes up an equal one that waits. */
   async make(asked: AskedCall, make: () => Promise<CallResult>): Promise<Answer> {
-    const call = hashOf(asked);
-    const state = asked.context.mcpReq.requestState<WaitingState>();
-    if (state && state.call !== call) throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'The requestState is that of another call.');
-    const following = { asked, call, state, responses: { ...asked.context.mcpReq.inputResponses } };
-    const runId = state?.runId ?? this.waiting.get(call);
-    return runId === undefined ? this.outcome(await make(), following) : this.taken(runId, following);
+    const hasState = asked.context.mcpReq.requestState<WaitingState>() !== undefined;
+    if (hasState || this.waiting.size > 0) {
+      const following = followingOf(asked);
+      const runId = following.state?.runId ?? this.waiting.get(following.call);
+      return runId === undefined ? this.outcome(await make(), following) : this.taken(runId, following);
+    }
+    // The hash of a call costs as much as a short one, and most wait for no one.
+    const made = await make();
+    return made.waiting ? this.outcome(made, followingOf(asked)) : made;
   }
 
   private async outcome(made: MadeCall, following: Following): Promise<Answer> {
@@ -223,6 +226,15 @@ interface Following {
   readonly state: WaitingState | undefined;
   /** The answers of the client that were not taken yet. */
   readonly responses: Record<string, unknown>;
+}
+
+/** @throws {ProtocolError} For the state of another call. */
+function followingOf(asked: AskedCall): Following {
+  const { requestState, inputResponses } = asked.context.mcpReq;
+  const call = hashOf(asked);
+  const state = requestState<WaitingState>();
+  if (state && state.call !== call) throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'The requestState is that of another call.');
+  return { asked, call, state, responses: { ...inputResponses } };
 }
 
 /** Returns whether a client's answer counts: to a question always, to an approval only from a person who was asked for it in a form. A client could answer an approval that it was not asked for. */
