@@ -1,5 +1,5 @@
 import { Module, type MiddlewareConsumer, type NestModule } from '@nestjs/common';
-import { ActorDirectory, LanguageModel, ToolLoopModule } from '@toolloop/core';
+import { ActorDirectory, ConnectionBroker, LanguageModel, ToolLoopModule } from '@toolloop/core';
 import { ApprovalsModule } from './approvals/approvals.module.js';
 import { auditKeyOf, AuditModule } from './audit/audit.module.js';
 import { ChatModule } from './chat/chat.module.js';
@@ -8,7 +8,7 @@ import { DirectivesModule } from './directives/directives.module.js';
 import { HealthController } from './health.controller.js';
 import { HostMiddleware } from './http/configure.js';
 import { isOperator, rolesOf, User, UserDirectory } from './identity/user.js';
-import { McpModule } from './mcp/mcp.module.js';
+import { CarrierAccounts, McpModule } from './mcp/mcp.module.js';
 import { ModelModule } from './model.module.js';
 import { PoliciesModule } from './policies/policies.module.js';
 import { DESK_POLICY } from './policy.js';
@@ -47,7 +47,10 @@ const MOST_INJECTED = 64;
         audit: { key: auditKeyOf(settings) },
         directives: { operators: ['manager'], immediateEffects: 'allow' }, // a receipt that is mailed twice does no harm
       }),
-      providers: [{ provide: ActorDirectory, useClass: UserDirectory }],
+      providers: [
+        { provide: ActorDirectory, useClass: UserDirectory },
+        { provide: ConnectionBroker, useClass: CarrierAccounts },
+      ],
     }),
     ModelModule,
     ToolsModule,

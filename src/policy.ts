@@ -2,10 +2,12 @@ import type { LoopRequest, Policy } from '@toolloop/core';
 import { principalOf, type User } from './identity/user.js';
 
 const HOUR_MS = 3_600_000;
+/** A tool of another's server is allowed by its exact id. */
+const CARRIER_TOOL = 'mcp__carrier__track_shipment';
 
 /** The most that a user may do here, and the most that one run may use. */
 export const DESK_POLICY: Policy = {
-  version: 'desk-7',
+  version: 'desk-8',
   allow: [
     'crm__*',
     'catalog__read',
@@ -16,13 +18,18 @@ export const DESK_POLICY: Policy = {
     'device__scanBarcode',
     'parcels__quotePostage',
     'screen__showPage',
+    CARRIER_TOOL,
     'customer_*_*',
     'order_*_*',
     'cart_*_*',
   ],
   roles: { manager: { allow: ['catalog__update'] } },
-  // A client declares it in its request, if it has a screen: to show a page changes nothing, and no data leaves by it.
-  vouched: { screen__showPage: { effect: 'read_only', reads: 'public', egress: false } },
+  // A client declares a page in its request, if it has a screen: to show one changes nothing, and no data leaves by it. The carrier's tool only reads, and a tracking number says nothing that its
+  // carrier does not know. What either answers stays untrusted.
+  vouched: {
+    screen__showPage: { effect: 'read_only', reads: 'public', egress: false },
+    [CARRIER_TOOL]: { effect: 'read_only', reads: 'public', egress: false },
+  },
   runBudgets: [
     { tools: ['orders__sendReceipt'], calls: 5, beyond: 'ask' },
     { tools: ['cart_*_checkout'], calls: 3, beyond: 'ask' },
@@ -35,8 +42,8 @@ export const DESK_POLICY: Policy = {
 
 /** The calls for which support needs a manager. It narrows the desk's policy in the runs of support. */
 const SUPPORT_POLICY: Policy = {
-  version: 'desk-support-5',
-  allow: ['*', 'screen__showPage'],
+  version: 'desk-support-6',
+  allow: ['*', 'screen__showPage', CARRIER_TOOL],
   requireApproval: [
     {
       tools: ['orders__sendReceipt', 'order_*_cancel', 'refunds__refundOrder'],

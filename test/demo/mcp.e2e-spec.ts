@@ -30,6 +30,9 @@ const names = async (client: Client): Promise<string[]> => (await client.listToo
 const call = async (client: Client, name: string, args: Record<string, unknown> = {}): Promise<string> =>
   JSON.stringify((await client.callTool({ name, arguments: args })).content);
 
+const track = async (user: string, era: (typeof ERAS)[number]): Promise<string> =>
+  call(await connect(user, '/mcp', era), 'mcp__carrier__track_shipment', { tracking: 'T-1024' });
+
 describe.each(ERAS)('an MCP client of the desk, in the era of %s,', (era) => {
   it('has the tools of its user, and those of the order that it has found', async () => {
     const client = await connect('alice', `/mcp/found-${era}`, era);
@@ -43,6 +46,11 @@ describe.each(ERAS)('an MCP client of the desk, in the era of %s,', (era) => {
   it('sees nothing of the other tenant', async () => {
     const found = await call(await connect('bob', '/mcp', era), 'orders__findOrder', { orderId: 'o-1024' });
     expect(found).not.toContain('acme');
+  });
+
+  it('follows a shipment by the tool of the carrier, with the account of its own tenant', async () => {
+    expect(await track('alice', era)).toContain('Shipment T-1024 of acme was picked up.');
+    expect(await track('bob', era)).toContain('Shipment T-1024 of globex was picked up.');
   });
 
   it('waits for a manager, who decides in the desk, and then fetches the result', async () => {
