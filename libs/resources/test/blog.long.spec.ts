@@ -12,6 +12,7 @@ import {
   ToolCatalog,
   type ToolCallContext,
   ToolContext,
+  ToolField,
   ToolLoopModule,
   ToolLoopService,
   ToolParam,
@@ -33,7 +34,8 @@ enum PostStatus {
 class Post {
   @PrimaryKey({ type: 'integer', autoincrement: true }) @Expose() id!: number;
   @Property({ type: 'string', length: 40, hidden: true }) tenant!: Opt<string>;
-  @Property({ type: 'string', length: 80 }) @Expose() title!: string;
+  /** The members' own words. */
+  @Property({ type: 'string', length: 80 }) @ToolField({ origin: 'application' }) @Expose() title!: string;
   @Enum({ items: () => PostStatus, default: PostStatus.Draft }) @Expose() status!: Opt<PostStatus>;
   @Property({ type: 'integer', fieldName: 'author_id', default: 1 }) @Expose() authorId!: Opt<number>;
   @Property({ type: 'integer', default: 0 }) @Expose() sold!: Opt<number>;
