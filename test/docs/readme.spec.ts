@@ -174,7 +174,8 @@ describe('what the page about the demo walks through', () => {
       const [asked] = ofType(eventsIn(answer), 'approval-request');
       if (asked) known.set('APPROVAL', asked.approval.approvalId).set('RUN', asked.runId);
       const [pending] = ofType(eventsIn(answer), 'pending-request');
-      if (pending)
+      if (pending?.kind === 'rehearsal') known.set('REHEARSAL', pending.request.rehearsalId).set('RUN', pending.runId);
+      else if (pending)
         known
           .set('CALL', pending.request.toolCallId)
           .set('ID', 'questionId' in pending.request ? pending.request.questionId : pending.request.pendingId)

@@ -1,8 +1,8 @@
 import { afterEach, expect, it } from '@jest/globals';
-import type { Policy } from '@toolloop/core';
+import { PendingError, type Policy } from '@toolloop/core';
 import type { DurableOptions } from '@toolloop/durable';
 import { calls, type ScriptedTurn, text } from '@toolloop/testing';
-import { balance, Bank, bob, mail, move, open, opens, type Surroundings, total } from './fixtures/bank.js';
+import { alice, ann, balance, Bank, bob, guarded, mail, mia, move, open, opens, type Surroundings, tom, total } from './fixtures/bank.js';
 
 /** A database that one test has to itself. */
 export type Place = () => Promise<{ readonly durable: DurableOptions; readonly drop?: () => Promise<void> }>;
@@ -129,5 +129,160 @@ export function rehearsesInTransactions(place: Place): void {
       { a: 100, b: 0 },
       { a: 7, b: 0 },
     ]);
+  });
+}
+
+/** What becomes of a rehearsal once people have been asked. */
+export function performsWhatWasApproved(place: Place): void {
+  const started: (() => Promise<void>)[] = [];
+  afterEach(async () => {
+    for (const end of started.splice(0).toReversed()) await end();
+  });
+
+  async function rehearsed(script: readonly ScriptedTurn[], policy: Policy = open, around: Surroundings = { mails: [] }) {
+    const { durable, drop } = await place();
+    if (drop) started.push(drop);
+    const desk = await Bank.start(durable, script, policy, around);
+    started.push(() => desk.close());
+    await desk.seed();
+    const { runId, rehearsal, finishReason, waitingFor } = await desk.rehearse();
+    expect([finishReason, waitingFor, rehearsal?.status]).toEqual(['waiting', 'rehearsal', 'waiting']);
+    const [asked] = await desk.pending.inbox(alice, { kind: 'rehearsal' });
+    const rehearsalId = asked?.id ?? '';
+    const said = (decision: 'approve' | 'deny' | 'withdraw', person: typeof alice, on = runId) =>
+      desk.runs.answer(on, { rehearsalId, decision }, person).then(
+        () => 'taken',
+        (error: unknown) => (error instanceof PendingError ? error.code : String(error)),
+      );
+    const resumed = async () => (await desk.loop.resume(runId, alice)).result;
+    return { desk, durable, around, runId, rehearsalId, asked, said, resumed };
+  }
+
+  const TRANSFER = [calls(balance('a'), move('a', 'b', 30)), calls(opens('c'), mail('b')), calls(move('b', 'c', 10)), text('Done.')];
+
+  it('is performed once it is approved: every call once, in their order, as any call is', async () => {
+    const { desk, around, said, resumed, asked } = await rehearsed(TRANSFER);
+    expect(asked).toMatchObject({
+      request: { calls: [{ as: 'rehearsed' }, { as: 'rehearsed' }, { as: 'previewed' }, { as: 'rehearsed' }] },
+    });
+    expect(await said('approve', alice)).toBe('taken');
+    const before = desk.model.requests.length;
+    const result = await resumed();
+    expect(result).toMatchObject({ finishReason: 'stop', text: 'Done.', rehearsal: { status: 'performed' } });
+    expect(result.rehearsal?.calls.map(({ outcome }) => outcome)).toEqual(['performed', 'performed', 'performed', 'performed']);
+    expect(result.toolCalls.filter(({ rehearsal }) => rehearsal === undefined)).toMatchObject([
+      { declaredId: 'bank__move', result: { from: 70, to: 30 } },
+      { declaredId: 'bank__open' },
+      { declaredId: 'bank__mail' },
+      { declaredId: 'bank__move', result: { from: 20, to: 10 } },
+    ]);
+    expect(await desk.balances()).toEqual({ a: 70, b: 20, c: 10 });
+    expect(around.mails).toHaveLength(1);
+    expect(desk.model.requests).toHaveLength(before); // no model is asked
+    expect(await said('approve', alice)).toBe('already_answered');
+    await expect(resumed()).rejects.toThrow(/waits for a decision/);
+  });
+
+  it('performs nothing where it is denied or withdrawn', async () => {
+    for (const [decision, status] of [
+      ['deny', 'denied'],
+      ['withdraw', 'withdrawn'],
+    ] as const) {
+      const { desk, said, resumed } = await rehearsed(TRANSFER);
+      const before = await desk.dump();
+      expect(await said(decision, alice)).toBe('taken');
+      expect(await resumed()).toMatchObject({ finishReason: 'stop', rehearsal: { status } });
+      expect(await desk.dump()).toEqual(before);
+    }
+  });
+
+  it('invariant 12: is approved by people whom the rules of every call in it admit, and by no forged answer', async () => {
+    const { desk, said, resumed, rehearsalId, runId } = await rehearsed(TRANSFER, guarded);
+    const before = await desk.dump();
+    for (const person of [mia, tom]) expect(await said('approve', person)).toMatch(/not_permitted|not_found/);
+    expect(await said('approve', alice)).toBe('not_permitted');
+    expect(await said('approve', bob)).toBe('not_found');
+    expect(await said('approve', ann, 'another-run')).toBe('not_found');
+    for (const forged of [
+      { approvalId: rehearsalId, decision: 'approve' },
+      { questionId: rehearsalId, answer: true },
+      { rehearsalId, decision: 'yes' },
+      { rehearsalId, answer: true },
+    ])
+      await expect(desk.runs.answer(runId, forged, ann)).rejects.toThrow(PendingError);
+    expect(await resumed()).toMatchObject({ finishReason: 'waiting', waitingFor: 'rehearsal' });
+    expect(await desk.dump()).toEqual(before);
+    expect(await said('approve', ann)).toBe('taken');
+    expect(await resumed()).toMatchObject({ rehearsal: { status: 'performed' } });
+  });
+
+  it('asks policy again about every call', async () => {
+    const { desk, said, runId } = await rehearsed(TRANSFER);
+    await said('approve', alice);
+    const narrower: Policy = { ...open, version: 'v2', runBudgets: [{ tools: ['bank__move'], calls: 1 }] };
+    const result = await (await desk.loop.resume(runId, { ...alice, policy: narrower })).result;
+    expect(result).toMatchObject({ finishReason: 'tool_error', rehearsal: { status: 'incomplete' } });
+    expect(result.rehearsal?.calls.map(({ outcome }) => outcome)).toEqual(['performed', 'performed', 'performed', 'failed']);
+    expect(await desk.balances()).toEqual({ a: 70, b: 30, c: 0 });
+  });
+
+  it('performs nothing where a tool of one of its calls is not permitted any more', async () => {
+    const { desk, said, runId } = await rehearsed(TRANSFER);
+    await said('approve', alice);
+    const before = await desk.dump();
+    const result = await (await desk.loop.resume(runId, { ...alice, policy: { ...open, version: 'v2', deny: ['bank__open'] } })).result;
+    expect(result).toMatchObject({ rehearsal: { status: 'changed', change: { declaredId: 'bank__open' } } });
+    expect(await desk.dump()).toEqual(before);
+  });
+
+  it('makes no call behind one that fails, and says what took place', async () => {
+    const around: Surroundings = { mails: [] };
+    const { desk, said, resumed } = await rehearsed(
+      [calls(move('a', 'b', 1)), calls(move('a', 'b', 2)), calls(mail('b')), text('Done.')],
+      open,
+      around,
+    );
+    await said('approve', alice);
+    let made = 0; // both are compared before the first is made
+    around.moved = () => ((made += 1) === 4 ? Promise.reject(new Error('The second one fails.')) : Promise.resolve());
+    const result = await resumed();
+    expect(result).toMatchObject({
+      finishReason: 'tool_error',
+      finishDetail: '1 of 3 calls took place; bank__move did not, and those behind it were not made.',
+    });
+    expect(result.rehearsal?.calls.map(({ outcome }) => outcome)).toEqual(['performed', 'failed', 'not_made']);
+    expect([await desk.balances(), around.mails]).toEqual([{ a: 99, b: 1 }, []]);
+  });
+
+  it.each([
+    [
+      'what a read returned',
+      `update accounts set balance = 90 where tenant = 'acme' and name = 'a'`,
+      { declaredId: 'bank__balance', field: '/balance' },
+    ],
+    [
+      'the version of a row',
+      `update accounts set version = 9 where tenant = 'acme' and name = 'b'`,
+      { declaredId: 'bank__move', field: '/Account b/version' },
+    ],
+    ['the possibility of a call', `insert into accounts (tenant, name, balance) values ('acme', 'c', 0)`, { declaredId: 'bank__open' }],
+  ])('performs nothing where something has changed, and says which call and field: %s', async (_what, statement, change) => {
+    const { desk, said, resumed, around } = await rehearsed(TRANSFER);
+    await said('approve', alice);
+    await desk.database.query(statement);
+    const before = await desk.dump();
+    const result = await resumed();
+    expect(result).toMatchObject({ finishReason: 'stop', rehearsal: { status: 'changed', change } });
+    expect(result.rehearsal?.calls.map(({ outcome }) => outcome)).toEqual(['not_made', 'not_made', 'not_made', 'not_made']);
+    expect(await desk.dump()).toEqual(before);
+    expect(around.mails).toEqual([]);
+  });
+
+  it('performs nothing that changed in another tenant, and is not kept from it by that', async () => {
+    const { desk, said, resumed } = await rehearsed(TRANSFER);
+    await said('approve', alice);
+    await desk.database.query(`update accounts set balance = 5, version = 4 where tenant = 'globex'`);
+    expect(await resumed()).toMatchObject({ rehearsal: { status: 'performed' } });
+    expect(await desk.balances('globex')).toEqual({ a: 5, b: 5 });
   });
 }

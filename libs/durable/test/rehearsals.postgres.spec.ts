@@ -1,8 +1,15 @@
 import { createServerDatabase, describePostgres } from './databases.js';
-import { rehearsesInTransactions } from './rehearsals-suite.js';
+import { performsWhatWasApproved, rehearsesInTransactions } from './rehearsals-suite.js';
 
 describePostgres('a rehearsal, on PostgreSQL', () => {
   rehearsesInTransactions(async () => {
+    const { url, drop } = await createServerDatabase();
+    return { durable: { url }, drop };
+  });
+});
+
+describePostgres('an approved rehearsal, on PostgreSQL', () => {
+  performsWhatWasApproved(async () => {
     const { url, drop } = await createServerDatabase();
     return { durable: { url }, drop };
   });

@@ -85,6 +85,13 @@ export interface RehearsedCall {
   readonly result?: JsonValue;
 }
 
+/** The changes that a rehearsal lists, and that are performed once people have approved all of them. */
+export interface RehearsalRequest extends Pick<WaitingCall, 'runId' | 'step' | 'expiresAt'> {
+  readonly rehearsalId: string;
+  /** In the order in which they are performed. */
+  readonly calls: readonly RehearsedCall[];
+}
+
 /** A question that a call asks a person, and that its run waits for. */
 export interface QuestionRequest extends WaitingCall {
   readonly questionId: string;
@@ -113,6 +120,11 @@ export interface ApprovalDecision {
   readonly reason?: string;
 }
 
+/** The only fields that a client may send for a rehearsal: a yes or a no to all of it. */
+export interface RehearsalDecision extends Pick<ApprovalDecision, 'decision' | 'reason'> {
+  readonly rehearsalId: string;
+}
+
 /** The only fields that a client may send for a call that it was to make: its result, the reason why it made none, or that the actor withdraws it. */
 export type ClientCallAnswer = {
   readonly toolCallId: string;
@@ -121,7 +133,7 @@ export type ClientCallAnswer = {
 } & ({ readonly result: JsonValue } | { readonly error: string } | { readonly decision: 'withdraw'; readonly reason?: string });
 
 /** An answer to what a run has asked. */
-export type PendingReply = ApprovalDecision | ClientCallAnswer | QuestionAnswer;
+export type PendingReply = ApprovalDecision | ClientCallAnswer | QuestionAnswer | RehearsalDecision;
 
 /** What became of something that a run had asked. */
 export type PendingDecision = 'approve' | 'deny' | 'answer' | 'withdraw';

@@ -7,6 +7,7 @@ import type {
   DirectiveRequest,
   PendingDecision,
   QuestionRequest,
+  RehearsalRequest,
 } from './decision.js';
 import type { JsonObject, JsonValue } from './json.js';
 import type { ModelErrorCode } from './errors.js';
@@ -130,15 +131,17 @@ export type LoopEventBody =
     }
   | { readonly type: 'approval-request'; readonly step: number; readonly approval: ApprovalRequest }
   | { readonly type: 'approval-decision'; readonly step: number; readonly decision: ApprovalDecision; readonly decidedBy: string }
-  /** What the run asks beside approvals: a call that the client is to make, or a question to a person. Sent again where the run waits once more. */
+  /** What the run asks beside approvals: a call that the client is to make, a question to a person, or the approval of a rehearsal. Sent again where the run waits once more. */
   | { readonly type: 'pending-request'; readonly step: number; readonly kind: 'client'; readonly request: ClientCallRequest }
   | { readonly type: 'pending-request'; readonly step: number; readonly kind: 'question'; readonly request: QuestionRequest }
+  | { readonly type: 'pending-request'; readonly step: number; readonly kind: 'rehearsal'; readonly request: RehearsalRequest }
   /** What became of such a request. What was answered is not in it: the result of the call tells as much of it as may be shown. */
   | {
       readonly type: 'pending-answer';
       readonly step: number;
-      readonly kind: 'client' | 'question';
+      readonly kind: 'client' | 'question' | 'rehearsal';
       readonly pendingId: string;
+      /** Of a rehearsal, its own id. */
       readonly toolCallId: string;
       readonly decision: PendingDecision;
       readonly answeredBy: string;

@@ -22,8 +22,8 @@ export type FinishReason =
   | 'aborted'
   | 'error';
 
-/** The kind of answer that a run waits for: a yes or a no to a call, the answer to a question, or a result that the client is to give. */
-export type WaitingFor = 'approval' | 'question' | 'client';
+/** The kind of answer that a run waits for: a yes or a no to a call or to a rehearsal, the answer to a question, or a result that the client is to give. */
+export type WaitingFor = 'approval' | 'question' | 'client' | 'rehearsal';
 
 /**
  * The failure of a run, safe to show; the cause is in the log under the correlation id. `cannot_continue` means that this application can no longer continue a
@@ -78,11 +78,34 @@ export interface LoopResult<Output = unknown> {
   toJSON(): JsonValue;
 }
 
+/** The first difference between a rehearsal and the data when it is to be performed. */
+export interface RehearsalChange extends Pick<RehearsedCall, 'toolCallId' | 'declaredId'> {
+  /**
+   * The JSON pointer of the field that is not as it was: in the result of a read, or behind the name of a row that a write changes. Absent where the call cannot be made
+   * any more.
+   */
+  readonly field?: string;
+}
+
+/** A call of a rehearsal, and what became of it once the rehearsal was approved. */
+export interface ReportedCall extends RehearsedCall {
+  /** Absent while the rehearsal is not approved. `unknown`: it was begun, and it is unknown whether it took place. `waiting`: it waits for its client, or for a further approval. */
+  readonly outcome?: 'performed' | 'failed' | 'unknown' | 'waiting' | 'not_made';
+}
+
 /** The outcome of a rehearsal: its calls that change something, in their order, and what became of them. */
 export interface RehearsalReport {
-  /** `unasked`: nothing is to be performed, or the run did not come to an end, or asks no one. */
-  readonly status: 'unasked';
-  readonly calls: readonly RehearsedCall[];
+  /** Absent where no one was asked. */
+  readonly rehearsalId?: string;
+  /**
+   * `unasked`: there is nothing to perform, the run did not come to an end, or it asks no one. `waiting`: people have not answered yet, or a call waits. `performed`: every call
+   * took place. `incomplete`: a call failed, and those behind it were not made. `changed`: what the rehearsal was about has changed, and nothing was performed. `denied`, `withdrawn`
+   * and `expired`: nothing was performed, for want of a yes.
+   */
+  readonly status: 'unasked' | 'waiting' | 'performed' | 'incomplete' | 'changed' | 'denied' | 'withdrawn' | 'expired';
+  readonly calls: readonly ReportedCall[];
+  /** Set where the status is `changed`. */
+  readonly change?: RehearsalChange;
 }
 
 /** The code of a failed call, as the model reads it. */

@@ -6,6 +6,7 @@ import type {
   JsonValue,
   PendingDecision,
   QuestionRequest,
+  RehearsalRequest,
 } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { LeaseRequest } from './lease.js';
@@ -20,7 +21,7 @@ export interface ApprovalAmendment {
 
 /** The answer of a person or a client, or of the run itself where it has ended. */
 export interface PendingAnswer extends ApprovalAmendment {
-  /** `approve` is for approvals alone, `answer` for everything else. With `deny` a person says no, and a client that it will not; `withdraw` is the actor's own. */
+  /** `approve` is for approvals and rehearsals, `answer` for everything else. With `deny` a person says no, and a client that it will not; `withdraw` is the actor's own. */
   readonly decision: PendingDecision;
   /** The value that was asked for; of an `answer` alone. */
   readonly value?: JsonValue;
@@ -37,7 +38,7 @@ export function isUsable({ decision }: Pick<PendingAnswer, 'decision'>): boolean
   return decision === 'approve' || decision === 'answer';
 }
 
-/** The call that an answer is for. All of it must be the same when the answer is used. */
+/** The call that an answer is for, or the list of calls of a rehearsal. All of it must be the same when the answer is used. */
 export interface PendingBinding {
   readonly tenant: string;
   /** The id of the root run. */
@@ -49,7 +50,7 @@ export interface PendingBinding {
   readonly toolCallId: string;
   readonly declaredId: string;
   readonly instanceId: string | undefined;
-  /** The SHA-256 of the canonical arguments, in hex. */
+  /** The SHA-256 of the canonical arguments, or of the list of calls, in hex. */
   readonly argsHash: string;
   readonly policyVersion: string;
 }
@@ -59,6 +60,7 @@ export interface PendingRequests {
   readonly approval: ApprovalRequest;
   readonly client: ClientCallRequest;
   readonly question: QuestionRequest;
+  readonly rehearsal: RehearsalRequest;
 }
 
 export type PendingKind = keyof PendingRequests;
@@ -89,7 +91,7 @@ export interface PendingOf<Kind extends PendingKind> {
   readonly usedAt?: string;
 }
 
-/** Something that a run has asked: a yes or no to a call, the result of a call that the client is to make, or the answer to a question. */
+/** Something that a run has asked: a yes or no to a call or to a rehearsal, the result of a call that the client is to make, or the answer to a question. */
 export type Pending = { readonly [Kind in PendingKind]: PendingOf<Kind> }[PendingKind];
 
 export type PendingApproval = PendingOf<'approval'>;

@@ -13,12 +13,13 @@ import {
 import type { RunLog } from '../contracts/stores.js';
 import { firstNoticeAt } from '../pending/pending-notices.js';
 import { isExpired, withdraw } from '../pending/pending.service.js';
+import type { KeptCall } from '../pending/run-rehearsal.js';
 import { areSamePeople } from '../policy/rules.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import type { BoundedStores } from './bounded-stores.js';
 import type { CallAudit } from './call-audit.js';
 import { linkSignal, untilAborted } from './call-failure.js';
-import { type Call, CallPending, CallWaitsElsewhere, type ExecutionScope, type ReadCall } from './call.js';
+import { CallPending, CallWaitsElsewhere, type ExecutionScope, type PlacedCall, type ReadCall } from './call.js';
 import { shownArguments } from './describe.js';
 import type { CallPreview } from './preview.js';
 
@@ -29,7 +30,7 @@ export class Asking {
 
   constructor(
     { pending, runs }: Pick<BoundedStores, 'pending' | 'runs'>,
-    private readonly audit: CallAudit | undefined,
+    protected readonly audit: CallAudit | undefined,
   ) {
     this.store = pending;
     this.runs = runs;
@@ -95,7 +96,7 @@ export class Asking {
    *
    * @throws {CallPending} Where the run does not wait.
    */
-  async answered(record: Pending, { scope, request }: Call): Promise<boolean> {
+  async answered(record: Pending, { scope, request }: Asker): Promise<boolean> {
     const { id, kind, expiresAt } = record;
     await scope.emit(requestEvent(record, request.step)); // again, for a reader who comes later
     if (scope.approvals.mode === 'suspend') throw new CallPending(kind);
@@ -116,7 +117,7 @@ export class Asking {
   }
 
   /** Emits what became of it. */
-  async tell({ id, kind, binding: { toolCallId } }: Pending, answer: PendingAnswer, { scope, request: { step } }: Call): Promise<void> {
+  async tell({ id, kind, binding: { toolCallId } }: Pending, answer: PendingAnswer, { scope, request: { step } }: Asker): Promise<void> {
     const { decision, reason, decidedBy } = answer;
     if (kind !== 'approval')
       return scope.emit({ type: 'pending-answer', step, kind, pendingId: id, toolCallId, decision, answeredBy: decidedBy });
@@ -130,6 +131,12 @@ export class Asking {
     if (isExpired(record)) return 'The approval had expired';
     return (await this.store.use(record.id)) ? undefined : 'The approval was used already';
   }
+}
+
+/** The place from which something is asked. */
+interface Asker {
+  readonly scope: ExecutionScope;
+  readonly request: Pick<PlacedCall, 'step'>;
 }
 
 const PAGE = 100;
@@ -151,6 +158,7 @@ function isOf<Kind extends PendingKind>(kind: Kind, record: { readonly kind: Pen
 function requestEvent(record: Pending, step: number): LoopEventBody {
   if (record.kind === 'approval') return { type: 'approval-request', step, approval: record.request };
   if (record.kind === 'client') return { type: 'pending-request', step, kind: record.kind, request: record.request };
+  if (record.kind === 'rehearsal') return { type: 'pending-request', step, kind: record.kind, request: record.request };
   return { type: 'pending-request', step, kind: record.kind, request: record.request };
 }
 
@@ -209,6 +217,62 @@ export class AskedApprovals extends Asking {
       admitted: terms,
       rule,
       ...times,
+    });
+  }
+}
+
+/** A rehearsal that has come to its end. */
+interface EndedRehearsal extends Asker {
+  readonly calls: readonly KeptCall[];
+}
+
+/** Asks people about the list of changes of a rehearsal, once for the same list. */
+export class AskedRehearsals extends Asking {
+  /**
+   * Returns what was asked, with its answer; without one where none came in time.
+   *
+   * @throws {CallPending} Where the run waits for it.
+   */
+  async decided(ended: EndedRehearsal): Promise<PendingOf<'rehearsal'>> {
+    const record = await this.ask(ended);
+    if (record.answer || isExpired(record)) return record;
+    await this.answered(record, ended);
+    return (await this.findOf('rehearsal', record.id)) ?? record;
+  }
+
+  private ask({ scope, request, calls }: EndedRehearsal): Promise<PendingOf<'rehearsal'>> {
+    const { run, actorId, conversation } = scope;
+    const list = calls.map(({ shown, arguments: args, terms }) => [
+      shown.toolCallId,
+      shown.declaredId,
+      shown.instanceId ?? null,
+      args,
+      terms,
+    ]);
+    const what = { tenant: run.tenant, runId: run.runId, requesterId: actorId, argsHash: sha256(canonicalDeclaration(list)) };
+    const idAfter = (before?: string): string => idFor('reh', { ...what, ...(before !== undefined && { after: before }) });
+    return this.once('rehearsal', idAfter, async (id) => {
+      const admitted = calls.flatMap(({ terms }) => terms);
+      const times = timesOf(expiryOf(admitted));
+      const record: PendingOf<'rehearsal'> = {
+        id,
+        kind: 'rehearsal',
+        request: {
+          rehearsalId: id,
+          runId: run.runId,
+          step: request.step,
+          calls: calls.map(({ shown }) => shown),
+          expiresAt: times.expiresAt,
+        },
+        binding: { ...what, toolCallId: id, declaredId: 'rehearsal', instanceId: undefined, policyVersion: '' },
+        ...(conversation !== undefined && { conversation }),
+        admitted,
+        rule: 'rehearsal',
+        ...times,
+      };
+      await this.audit?.rehearsed(scope, record);
+      await this.store.add(record);
+      return record;
     });
   }
 }
@@ -285,7 +349,7 @@ function approvalIdOf(call: ReadCall, question: ApprovalQuestion, after?: string
 }
 
 /** The id of what is asked, which follows from it. */
-export function idFor(prefix: 'apr' | 'cli' | 'qst', asked: object): string {
+export function idFor(prefix: 'apr' | 'cli' | 'qst' | 'reh', asked: object): string {
   return `${prefix}_${sha256(canonicalDeclaration(asked)).slice(0, DIGITS_OF_ID)}`;
 }
 

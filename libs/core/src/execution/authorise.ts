@@ -7,7 +7,7 @@ import { isExpired } from '../pending/pending.service.js';
 import { decide, subjectOf } from '../policy/policy-engine.js';
 import { areSamePeople } from '../policy/rules.js';
 import { CountedSpending } from '../policy/spending.js';
-import { canonicalJson, fromCanonical } from '../schema/canonical-json.js';
+import { canonicalJson, fromCanonical, sha256 } from '../schema/canonical-json.js';
 import { compileReveal } from '../schema/reveal.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import { type ApprovalQuestion, type AskedApprovals, unaskableReason } from './approvals.js';
@@ -59,6 +59,8 @@ export class Authorisation {
     if (request.refusal) throw new CallFailure(request.refusal);
     const layers = tool.layers?.(scope.run);
     const input = layers ? await this.admitted(call, layers) : call.input;
+    if (request.approvedAs !== undefined && sha256(input.canonical) !== request.approvedAs)
+      throw CallFailure.of('approval_denied', OTHER_ARGUMENTS);
     const sent = advance(call, { input, sent: input });
     if (request.checkpoint) return this.resumeSubRun(sent, request.checkpoint);
     if (tool.directive && !scope.performing && !scope.rehearsal) advance(sent, { requested: await this.parts.effects.request(sent) });
@@ -258,6 +260,8 @@ export class Authorisation {
     return { canonical, args, built: reading.value, ...(outside && { outside }) };
   }
 }
+
+const OTHER_ARGUMENTS = 'The arguments would not be those that were approved, so the call was not made.';
 
 type LayersOf = ToolLayers | Promise<ToolLayers | undefined>;
 

@@ -1,11 +1,11 @@
 import { Logger } from '@nestjs/common';
 import type { ToolInvocationRecord } from '@toolloop/protocol';
 import type { AuditDraft, AuditTrail } from '../audit/audit-trail.js';
-import type { Pending } from '../contracts/pending.js';
+import type { Pending, PendingOf } from '../contracts/pending.js';
 import type { AuditEvent, AuditSubject } from '../contracts/audit.js';
 import type { DirectiveIntent } from '../contracts/directive.js';
 import type { Tool } from '../contracts/tool.js';
-import type { Call, DecidedCall, ReadCall, ToolOutcome } from './call.js';
+import type { Call, DecidedCall, ExecutionScope, ReadCall, ToolOutcome } from './call.js';
 import { outsideOfRuns, untilRunCloses, whileRunLives } from './store-calls.js';
 
 /** Writes a call into the audit. What cannot be recorded before an effect keeps the effect from happening. */
@@ -27,6 +27,23 @@ export class CallAudit {
   asked(call: ReadCall, { id, expiresAt, ...record }: Pending): Promise<void> {
     if (record.kind !== 'approval') return this.before({ kind: 'pending-request', pendingId: id, of: record.kind, expiresAt }, call);
     return this.before({ kind: 'approval-request', approvalId: id, reason: record.request.reason, expiresAt }, call);
+  }
+
+  /** Records that people are asked about a rehearsal. */
+  rehearsed({ run, actorId }: ExecutionScope, { id, expiresAt, request, binding }: PendingOf<'rehearsal'>): Promise<void> {
+    const { runId, tenant } = run;
+    const { toolCallId, declaredId } = binding;
+    const subject = {
+      ...(actorId !== undefined && { actorId }),
+      runId,
+      toolCallId,
+      declaredId,
+      step: request.step,
+      isRehearsal: true as const,
+    };
+    return whileRunLives(
+      this.trail.record({ tenant, subject, event: { kind: 'pending-request', pendingId: id, of: 'rehearsal', expiresAt } }),
+    );
   }
 
   /** Records that an effect was asked for. */

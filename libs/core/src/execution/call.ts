@@ -64,6 +64,8 @@ export interface ExecutionScope {
   readonly retry?: boolean;
   /** Absent where no hook is to be told. */
   readonly hooks?: CallHooks | undefined;
+  /** Called once the key of a call is this caller's, before its method: what it rejects with is the failure of the call, which is not made. */
+  readonly beforeEffect?: () => Promise<void>;
   /** Set where an effect that was asked for before happens. */
   readonly performing?: EffectAttempt;
   /** Performs tools whose call is a run; absent outside of a run, and where runs are nested as deep as they may be. */
@@ -88,6 +90,8 @@ export interface PlacedCall {
   readonly index: number;
   /** Set where the loop does not let the call happen, e.g. for a limit; the pipeline answers it with this. */
   readonly refusal?: ToolFailure;
+  /** The SHA-256 of the canonical arguments with which it was approved: with others it is not made. */
+  readonly approvedAs?: string;
   /** Set where an earlier call of the step waits for a decision: the call may ask for one as well, but is neither made nor refused before that call has its result. */
   readonly isDeferred?: boolean;
   /** Set where a process that is gone may have begun the call. @default false */

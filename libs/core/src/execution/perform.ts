@@ -50,7 +50,9 @@ export class CallPerformer {
     const { id, effect } = tool.spec;
     if (decision) await scope.emit({ type: 'tool-start', step: request.step, toolCallId, tool: id, effect, decision });
     if (scope.hooks) tellStart(call, scope.hooks);
-    return this.concluded(call, () => this.invoke(call));
+    const { beforeEffect } = scope;
+    const isFirst = beforeEffect !== undefined && !call.hasTakenOver;
+    return this.concluded(call, isFirst ? () => beforeEffect().then(() => this.invoke(call)) : () => this.invoke(call));
   }
 
   /** The outcome of a call that was done and did not say so: the return value of its transaction stands for that of its method. */

@@ -1,8 +1,8 @@
-import type { ApprovalTerms, Finding, RehearsedCall } from '@toolloop/protocol';
+import { type ApprovalTerms, type Finding, type RehearsalChange, type RehearsedCall, StorageUnavailableError } from '@toolloop/protocol';
 import type { CallTransactions } from '../contracts/stores.js';
 import type { Tool } from '../contracts/tool.js';
 import { KeyedMutex } from '../pending/keyed-mutex.js';
-import { type Fingerprint, fingerprintOf, type KeptCall, type RunRehearsal } from '../pending/run-rehearsal.js';
+import { changedField, type Fingerprint, fingerprintOf, type KeptCall, type RunRehearsal } from '../pending/run-rehearsal.js';
 import { toJsonObject } from '../schema/canonical-json.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import type { CallContextFactory } from './call-context.js';
@@ -109,16 +109,20 @@ export class CallRehearsal {
     );
   }
 
-  /** Makes a call again that was let in before, within the transaction of another. Nothing is said of it. */
+  /** Makes a call again that was let in before, within the transaction of another. Nothing is told of it. */
   private async again(kept: KeptCall, scope: ExecutionScope, rehearsal: RunRehearsal): Promise<InvokedResult> {
+    return this.parts.performer.again(await this.callOf(kept, scope, rehearsal));
+  }
+
+  private async callOf(kept: KeptCall, scope: ExecutionScope, rehearsal: RunRehearsal): Promise<AuthorisedCall> {
     const { shown, index } = kept;
     const tool = rehearsal.toolOf(kept) ?? scope.toolset.findCallable(shown.tool);
     if (!tool) throw CallFailure.of('tool_gone', `The tool "${shown.tool}", which was rehearsed before, is no longer available.`);
-    const { validators, performer, resolution, rules } = this.parts;
+    const { validators, resolution, rules } = this.parts;
     const made = { toolCallId: shown.toolCallId, name: shown.tool, arguments: kept.arguments };
     const call = {
       request: { call: made, step: shown.step, index },
-      scope: { ...scope, emit: () => undefined },
+      scope: { ...scope, emit: () => undefined, rehearsal },
       startedAt: new Date(),
       options: rules.optionsFor(tool, scope.options),
       limits: limitsOf(tool, scope, undefined),
@@ -126,7 +130,76 @@ export class CallRehearsal {
     };
     const found = tool.rehydration ? advance(call, { tool: await resolution.fresh(call, tool.rehydration) }) : call;
     const input = await readArguments(validators, found, kept.arguments);
-    return performer.again(advance(found, { input, sent: input }));
+    return advance(found, { input, sent: input });
+  }
+
+  /**
+   * Makes all calls of a rehearsal again, in their order, and rolls them back; returns the first that is not as it was. Where one differs they are made twice: behind a write, a
+   * field that differs each time, such as an id of a sequence, was made by the write and has not changed.
+   *
+   * @throws {StorageUnavailableError} Where the database does not answer for now.
+   * @throws {Interruption} Of the run.
+   */
+  async changeIn(rehearsal: RunRehearsal, scope: ExecutionScope): Promise<RehearsalChange | undefined> {
+    try {
+      const now = await this.madeAgain(rehearsal, scope);
+      return firstChange(rehearsal, now) && firstChange(rehearsal, now, await this.madeAgain(rehearsal, scope));
+    } catch (error) {
+      if (error instanceof ImpossibleCall) return error.change;
+      throw error;
+    }
+  }
+
+  private async madeAgain(rehearsal: RunRehearsal, scope: ExecutionScope): Promise<Fingerprints> {
+    const { transactions } = this.parts;
+    const make = async (): Promise<Fingerprints> => {
+      const found = new Map<KeptCall, Fingerprint>();
+      for (const kept of rehearsal.calls) {
+        const fingerprint = kept.shown.as === 'rehearsed' ? await this.fingerprintOf(kept, scope, rehearsal) : undefined;
+        if (fingerprint) found.set(kept, fingerprint);
+      }
+      return found;
+    };
+    return transactions ? this.turns.run(scope.run.runId, () => transactions.rehearse(make)) : make();
+  }
+
+  /** Rejects out of the transaction, which a failed statement has spoilt. */
+  private async fingerprintOf(kept: KeptCall, scope: ExecutionScope, rehearsal: RunRehearsal): Promise<Fingerprint | undefined> {
+    const { toolCallId, declaredId, effect } = kept.shown;
+    try {
+      const call = await this.callOf(kept, scope, rehearsal);
+      const rows = await this.rowsBefore(call);
+      const { live } = await this.parts.performer.again(call);
+      return effect === 'read_only' ? resultOf(call.tool, live) : rows;
+    } catch (error) {
+      if (StorageUnavailableError.in(error) || scope.signal.aborted) throw error;
+      throw new ImpossibleCall({ toolCallId, declaredId }, { cause: error });
+    }
+  }
+}
+
+type Fingerprints = ReadonlyMap<KeptCall, Fingerprint>;
+
+/** Finds the first call that differs now. `again` is what was found a moment later. */
+function firstChange({ calls }: RunRehearsal, now: Fingerprints, again?: Fingerprints): RehearsalChange | undefined {
+  let isBehindWrite = false;
+  for (const kept of calls) {
+    const { toolCallId, declaredId, effect } = kept.shown;
+    const [before, found] = [kept.before, now.get(kept)];
+    const field = before && found && changedField(before, found, isBehindWrite ? again?.get(kept) : undefined);
+    if (field !== undefined) return { toolCallId, declaredId, field };
+    isBehindWrite ||= effect !== 'read_only';
+  }
+  return undefined;
+}
+
+/** A rehearsed call that cannot be made any more. */
+class ImpossibleCall extends Error {
+  constructor(
+    readonly change: RehearsalChange,
+    options: { readonly cause?: unknown } = {},
+  ) {
+    super('A call cannot be made as it was rehearsed.', options);
   }
 }
 

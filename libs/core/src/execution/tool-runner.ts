@@ -12,7 +12,7 @@ import {
 import type { Tool } from '../contracts/tool.js';
 import { ToolExplorer } from '../discovery/tool-explorer.js';
 import { SchemaValidators } from '../schema/validators.js';
-import { AskedApprovals } from './approvals.js';
+import { AskedApprovals, AskedRehearsals } from './approvals.js';
 import { AskedBeforehand, AskedQuestions, ClientCalls } from './asked-values.js';
 import { Authorisation } from './authorise.js';
 import { BoundedStores } from './bounded-stores.js';
@@ -102,7 +102,8 @@ export class ToolRunner implements OnModuleInit {
   private readonly beforehand: AskedBeforehand;
   private readonly invoker: ToolInvoker;
   private readonly performer: CallPerformer;
-  private readonly rehearsal: CallRehearsal;
+  readonly rehearsal: CallRehearsal;
+  readonly rehearsals: AskedRehearsals;
   private readonly audit: CallAudit | undefined;
 
   constructor(
@@ -123,6 +124,7 @@ export class ToolRunner implements OnModuleInit {
     this.authorisation = new Authorisation({ resolution: this.resolution, validators, contexts, approvals, effects, audit: this.audit });
     this.guard = new EffectGuard(stores, approvals);
     this.written = new WrittenStores(stores.accounts);
+    this.rehearsals = new AskedRehearsals(stores, this.audit);
     this.questions = new AskedQuestions(stores, this.audit);
     this.beforehand = new AskedBeforehand({ questions: this.questions, contexts, validators, resolution: this.resolution });
     this.invoker = new ToolInvoker(explorer, contexts, this.questions);

@@ -30,7 +30,7 @@ import { detailOf, type RunMeter } from '../usage/run-meter.js';
 import type { RunPlan } from './run-plan.js';
 import { LoopSettings } from './loop-settings.js';
 import { asSaid } from './loop-state.js';
-import { checkMessages } from './message-check.js';
+import { checkMessages } from '../models/message-check.js';
 import type { ResumedRun } from './saved-run.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
 import { accountMs, type AccountPlace, CallAccount } from '../execution/call-account.js';

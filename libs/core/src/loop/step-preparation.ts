@@ -4,9 +4,9 @@ import { ToolCatalog } from '../catalog/tool-catalog.js';
 import { isByClass, isGlob, isToolPredicate, selects } from '../catalog/tool-selection.js';
 import type { Toolset } from '../catalog/toolset.js';
 import type { RemovalCause } from '../contracts/injection.js';
-import { STEP_CHANGE, type StepChange, type ToolSelector } from '../contracts/loop-request.js';
+import { type FinishedStep, STEP_CHANGE, type StepChange, type StopCondition, type ToolSelector } from '../contracts/loop-request.js';
 import type { Tool } from '../contracts/tool.js';
-import { untilAborted } from '../execution/call-failure.js';
+import { linkSignal, untilAborted } from '../execution/call-failure.js';
 import { callable } from '../execution/resolve-tool.js';
 import { applyInjection } from '../injection/apply-injection.js';
 import { CLIENT_SOURCE } from '../injection/declared-tools.js';
@@ -16,8 +16,8 @@ import { isPermitted } from '../policy/policy-engine.js';
 import { sentMessages } from './history-step.js';
 import type { LiveRun } from './live-run.js';
 import { LoopSettings } from './loop-settings.js';
-import { type LoopState, type PreparedStep, RunFault } from './loop-state.js';
-import { checkMessages } from './message-check.js';
+import { type Finish, type LoopState, type PreparedStep, RunFault } from './loop-state.js';
+import { checkMessages } from '../models/message-check.js';
 import type { Authority } from './run-accounts.js';
 
 /** Makes the request of a step from the run's state and from what `prepareStep` changes in it. */
@@ -271,4 +271,37 @@ function suspension({ entity, givenBy }: Tool): RemovalCause {
 /** A dispatcher is never denied itself, only what is called over it. */
 function isDenied(tool: Tool, authority: Authority): boolean {
   return tool.surface?.kind !== 'dispatcher' && !isPermitted(tool, authority);
+}
+
+/**
+ * Returns the end of a run by the stop condition that holds for the last step.
+ *
+ * @throws RunFault that names a condition which failed
+ */
+export async function stopFor({ step, text, records, usage }: LoopState, live: LiveRun): Promise<Finish | undefined> {
+  const { stopWhen, execution } = live.plan;
+  if (stopWhen.length === 0 || step === 0) return undefined;
+  const finished = { step, text, usage, toolCalls: records.filter((record) => record.step === step), run: execution.run };
+  for (const [index, condition] of stopWhen.entries()) {
+    const name = condition.name === '' ? `stopWhen[${index}]` : condition.name;
+    if (await holds(condition, finished, name, live))
+      return { reason: 'stop', detail: `The stop condition ${name} held after step ${step}.` };
+  }
+  return undefined;
+}
+
+async function holds(condition: StopCondition, step: FinishedStep, name: string, live: LiveRun): Promise<boolean> {
+  const { toolCallMs: ms } = live.plan.execution.limits;
+  const link = linkSignal(live.signal, { ms, message: `The stop condition ${name} did not answer within ${ms} ms.` });
+  try {
+    const asking = Promise.resolve(step).then(condition); // so that what it throws at once is a rejection like any
+    const answer = await untilAborted<unknown>(asking, link.signal);
+    if (typeof answer !== 'boolean') throw new TypeError(`It answered with ${typeof answer}, not with true or false.`);
+    return answer;
+  } catch (error) {
+    if (live.signal.aborted) throw error;
+    throw new RunFault('stop_condition', `The stop condition ${name} failed.`, { cause: error });
+  } finally {
+    link.release();
+  }
 }

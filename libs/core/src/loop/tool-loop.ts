@@ -1,16 +1,8 @@
 import { Injectable, Logger } from '@nestjs/common';
-import {
-  addUsage,
-  type Message,
-  type ModelFinishReason,
-  type RehearsalReport,
-  StorageUnavailableError,
-  type ToolCall,
-} from '@toolloop/protocol';
+import { addUsage, type Message, type ModelFinishReason, StorageUnavailableError, type ToolCall } from '@toolloop/protocol';
 import { EMPTY, expand, from, last, lastValueFrom, type Observable, of } from 'rxjs';
 import type { Toolset } from '../catalog/toolset.js';
-import type { FinishedStep, StopCondition } from '../contracts/loop-request.js';
-import { Interruption, linkSignal, untilAborted } from '../execution/call-failure.js';
+import { Interruption } from '../execution/call-failure.js';
 import type { LiveRun } from './live-run.js';
 import {
   assistantMessage,
@@ -21,13 +13,13 @@ import {
   type LoopState,
   type PendingStep,
   type PreparedStep,
-  RunFault,
   type StepAnswer,
 } from './loop-state.js';
 import { askModel, nameOf } from './model-step.js';
 import { detailOf } from '../usage/run-meter.js';
 import { HistoryStep } from './history-step.js';
-import { StepPreparation, withAuthorityOfNow, withSourcesOfNow, withToolNotes } from './step-preparation.js';
+import { isOfNoModel, RehearsalStep } from './rehearsal-step.js';
+import { StepPreparation, stopFor, withAuthorityOfNow, withSourcesOfNow, withToolNotes } from './step-preparation.js';
 import { correctionFor } from './structured-answer.js';
 import { ResultInjection } from './result-injection.js';
 import { ToolStep, type ToolStepContext, type ToolStepResult } from './tool-step.js';
@@ -58,6 +50,7 @@ export class ToolLoop {
   private readonly history: HistoryStep;
   private readonly preparation: StepPreparation;
   private readonly tools: ToolStep;
+  private readonly rehearsals: RehearsalStep;
 
   constructor(
     private readonly settings: LoopSettings,
@@ -68,7 +61,9 @@ export class ToolLoop {
   ) {
     this.history = new HistoryStep(settings);
     this.preparation = new StepPreparation(settings, catalog);
-    this.tools = new ToolStep(runner, entities, new DirectiveUpdates(stores.directives), new ResultInjection(settings));
+    const updates = new DirectiveUpdates(stores.directives);
+    this.tools = new ToolStep(runner, entities, updates, new ResultInjection(settings));
+    this.rehearsals = new RehearsalStep(runner, updates, settings.answers);
   }
 
   /** The last state; it has a `finish`, unless the run continues elsewhere. Never rejects. */
@@ -109,10 +104,21 @@ export class ToolLoop {
   }
 
   private async step(state: LoopState, live: LiveRun): Promise<LoopState> {
-    const next = await (state.pending ? this.resume(state, state.pending, live) : this.nextStep(state, live));
-    const ended = next.finish && live.rehearsal ? { ...next, rehearsal: reportOf(live.rehearsal) } : next;
-    live.recorder?.stepped(ended);
-    return ended;
+    const { rehearsal } = live;
+    const next = await (rehearsal ? this.rehearsed(state, live, rehearsal) : this.stepped(state, live));
+    live.recorder?.stepped(next);
+    return next;
+  }
+
+  private stepped(state: LoopState, live: LiveRun): Promise<LoopState> {
+    return state.pending ? this.resume(state, state.pending, live) : this.nextStep(state, live);
+  }
+
+  /** A step of a rehearsal, behind the last of which people are asked and its changes are performed. */
+  private async rehearsed(state: LoopState, live: LiveRun, rehearsal: RunRehearsal): Promise<LoopState> {
+    const isOver = state.pending && isOfNoModel(state.pending);
+    const ended = isOver ? state : await this.stepped(state, live);
+    return isOver || ended.finish ? this.rehearsals.conclude(ended, { live, rehearsal, failed: this.failedRun(live) }) : ended;
   }
 
   /** Runs the calls of a step whose answer is there, as may be some of its results: it has waited, or its calls were made without a model. Never rejects. */
@@ -288,10 +294,6 @@ export class ToolLoop {
   }
 }
 
-function reportOf({ changes }: RunRehearsal): RehearsalReport {
-  return { status: 'unasked', calls: changes.map(({ shown }) => shown) };
-}
-
 /** More often would write a run's end again and again. */
 const LOOK_AT_HELD_MS = 300_000;
 const MOST_CORRECTIONS = 1;
@@ -364,37 +366,4 @@ function withoutModel(state: LoopState, { plan }: LiveRun): LoopState {
 function withLimit(state: LoopState, live: LiveRun): LoopState {
   const finish = live.use.limitReached();
   return finish ? { ...state, finish } : state;
-}
-
-/**
- * Returns the end of a run by the stop condition that holds for the last step.
- *
- * @throws RunFault that names a condition which failed
- */
-export async function stopFor({ step, text, records, usage }: LoopState, live: LiveRun): Promise<Finish | undefined> {
-  const { stopWhen, execution } = live.plan;
-  if (stopWhen.length === 0 || step === 0) return undefined;
-  const finished = { step, text, usage, toolCalls: records.filter((record) => record.step === step), run: execution.run };
-  for (const [index, condition] of stopWhen.entries()) {
-    const name = condition.name === '' ? `stopWhen[${index}]` : condition.name;
-    if (await holds(condition, finished, name, live))
-      return { reason: 'stop', detail: `The stop condition ${name} held after step ${step}.` };
-  }
-  return undefined;
-}
-
-async function holds(condition: StopCondition, step: FinishedStep, name: string, live: LiveRun): Promise<boolean> {
-  const { toolCallMs: ms } = live.plan.execution.limits;
-  const link = linkSignal(live.signal, { ms, message: `The stop condition ${name} did not answer within ${ms} ms.` });
-  try {
-    const asking = Promise.resolve(step).then(condition); // so that what it throws at once is a rejection like any
-    const answer = await untilAborted<unknown>(asking, link.signal);
-    if (typeof answer !== 'boolean') throw new TypeError(`It answered with ${typeof answer}, not with true or false.`);
-    return answer;
-  } catch (error) {
-    if (live.signal.aborted) throw error;
-    throw new RunFault('stop_condition', `The stop condition ${name} failed.`, { cause: error });
-  } finally {
-    link.release();
-  }
 }

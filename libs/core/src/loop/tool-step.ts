@@ -350,10 +350,13 @@ export function abandonStep(state: LoopState, { answer, outcomes }: PendingStep,
     const record = closedRecord(outcome.record);
     return { ...outcome, content: record.error.safeMessage, record };
   });
+  // The calls of an approved rehearsal are no model's, and have no part in its transcript.
+  const told =
+    answer.toolCalls.length > 0 ? [assistantMessage(answer), ...results.map((result) => toMessage(result, answer.toolCalls))] : [];
   return {
     ...state,
     pending: undefined,
-    messages: [...state.messages, assistantMessage(answer), ...results.map((result) => toMessage(result, answer.toolCalls)), ...inputs],
+    messages: [...state.messages, ...told, ...inputs],
     records: [...state.records, ...results.map(({ record }) => record)],
   };
 }

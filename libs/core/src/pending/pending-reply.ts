@@ -8,7 +8,8 @@ export type Said = Pick<PendingAnswer, 'decision' | 'reason' | 'value'>;
 /** A reply, or the body of a client that may be one: every member is checked. */
 export type GivenReply = PendingReply | { readonly [Name in ReplyMember]?: unknown };
 
-type ReplyMember = 'approvalId' | 'questionId' | 'answer' | 'toolCallId' | 'pendingId' | 'decision' | 'reason' | 'result' | 'error';
+type ReplyMember =
+  'approvalId' | 'rehearsalId' | 'questionId' | 'answer' | 'toolCallId' | 'pendingId' | 'decision' | 'reason' | 'result' | 'error';
 
 /** A reply as it was read: what it is about, and what it says. */
 export interface ReadReply {
@@ -23,16 +24,21 @@ const MOST_REASON_CHARACTERS = 1_000;
 
 /** Reads what a client sent. Throws a `PendingError` for anything that is no reply. */
 export function readReply(reply: unknown): ReadReply {
-  const { approvalId, questionId, toolCallId, pendingId, decision, reason, result, error, answer } = isRecord(reply) ? reply : {};
+  const { approvalId, rehearsalId, questionId, toolCallId, pendingId, decision, reason, result, error, answer } = isRecord(reply)
+    ? reply
+    : {};
   if (approvalId !== undefined)
     return { kind: 'approval', id: approvalId, said: readDecision(decision, reason, ['approve', 'deny', 'withdraw']) };
+  if (rehearsalId !== undefined)
+    return { kind: 'rehearsal', id: rehearsalId, said: readDecision(decision, reason, ['approve', 'deny', 'withdraw']) };
   if (questionId !== undefined) return { kind: 'question', id: questionId, said: readAnswer(answer, decision, reason) };
   if (toolCallId === undefined) throw new PendingError('invalid_answer', NOTHING_SAID);
   const said = decision === undefined ? readResult(result, error) : readDecision(decision, reason, ['withdraw']);
   return { kind: 'client', toolCallId, ...(pendingId !== undefined && { id: pendingId }), said };
 }
 
-const NOTHING_SAID = 'Say what is answered: { approvalId, decision }, { questionId, answer } or { toolCallId, result }.';
+const NOTHING_SAID =
+  'Say what is answered: { approvalId, decision }, { rehearsalId, decision }, { questionId, answer } or { toolCallId, result }.';
 
 /** Reads the answer to a question. Throws a `PendingError` where there is none, or a decision beside it. */
 function readAnswer(answer: unknown, decision: unknown, reason: unknown): Said {

@@ -246,7 +246,8 @@ export class PendingService<Actor = RegisteredActor> {
     if (record.answer) throw decidedAlready(record.answer);
     if (isExpired(record)) throw new PendingError('expired', EXPIRED[record.kind]);
     const { tenant, declaredId } = record.binding;
-    if (said.decision !== 'withdraw' && this.inForce?.isHeld(tenant, declaredId))
+    const tools = record.kind === 'rehearsal' ? record.request.calls.map((call) => call.declaredId) : [declaredId];
+    if (said.decision !== 'withdraw' && tools.some((tool) => this.inForce?.isHeld(tenant, tool)))
       throw new PendingError('held', 'An operator has stopped the tool. What it asks is held, and can be answered once it is released.');
   }
 
@@ -300,6 +301,7 @@ const EXPIRED: Readonly<Record<PendingKind, string>> = {
   approval: 'The approval has expired, and its call was not made. Ask for it again.',
   client: 'The time for this call is over: its result is not taken any more.',
   question: 'The time for this question is over: no answer is taken any more.',
+  rehearsal: 'The time for this rehearsal is over, and nothing of it was performed. Rehearse again.',
 };
 
 function decidedAlready(answer: PendingAnswer | undefined): PendingError {
@@ -339,6 +341,7 @@ const MAY: Readonly<Record<PendingKind, string>> = {
   approval: 'approve this call',
   client: 'give the result of this call',
   question: 'answer this question',
+  rehearsal: 'approve this rehearsal',
 };
 
 /** Finds the reason why a person may not withdraw a call, which only its requester may. */

@@ -99,9 +99,9 @@ function note(value: JsonValue, at: string, fields: Record<string, string>): voi
   else for (const [name, member] of members) note(member, `${at}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`, fields);
 }
 
-/** The JSON pointer of the first field that is not as it was; undefined where all are. */
-export function changedField(before: Fingerprint, now: Fingerprint): string | undefined {
+/** The JSON pointer of the first field that is not as it was; with what was found `again`, of those that are the same each time. Undefined where there is none. */
+export function changedField(before: Fingerprint, now: Fingerprint, again = now): string | undefined {
   if (before.hash === now.hash) return undefined;
   const names = [...new Set([...Object.keys(before.fields), ...Object.keys(now.fields)])];
-  return names.find((name) => before.fields[name] !== now.fields[name]) ?? '';
+  return names.find((name) => before.fields[name] !== now.fields[name] && now.fields[name] === again.fields[name]);
 }

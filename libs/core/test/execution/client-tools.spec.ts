@@ -76,7 +76,7 @@ describe('a tool that runs in the client', () => {
       request: { tool: 'screen__pick', args: { title: 'Which?' }, effect: 'read_only', resultSchema: { required: ['colour'] } },
     });
     expect(events.at(-1)).toMatchObject({ type: 'run-end', finishReason: 'waiting', waitingFor: 'client' });
-    const { runId, toolCallId } = asked?.request ?? { runId: '', toolCallId: '' };
+    const { runId, toolCallId } = asked?.kind === 'client' ? asked.request : { runId: '', toolCallId: '' };
     expect(await runs.get(runId, alice)).toMatchObject({ status: 'waiting', waitingFor: 'client' });
     await runs.answer(runId, { toolCallId, result: { colour: 'red' } }, alice);
     const rest = await collect(await runs.resume(runId, alice));
@@ -241,7 +241,7 @@ describe('a tool that runs in the client', () => {
     const { loop, runs, ask } = await desk([calls(picking()), text('Red.'), calls(picking()), text('No.')]);
     const handle = loop.open({ prompt: 'Go on.', approvals: 'wait', ...alice });
     handle.events$.subscribe((event) => {
-      if (event.type !== 'pending-request') return;
+      if (event.type !== 'pending-request' || event.kind !== 'client') return;
       void runs.answer(event.runId, { toolCallId: event.request.toolCallId, result: { colour: 'red' } }, alice);
     });
     expect(await handle.result).toMatchObject({ finishReason: 'stop', toolCalls: [{ status: 'succeeded' }] });

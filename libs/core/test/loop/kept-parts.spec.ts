@@ -6,7 +6,7 @@ import type { OPTIONAL_PARTS, PARTS } from '../../src/loop/saved-run.js';
 import { ask, openModule } from '../fixtures/shop.module.js';
 
 /** A value for each part that nothing but the saved run has: no model is asked between the two waits. A part that is new does not compile until it has one here. */
-const VALUES: Readonly<Record<keyof typeof PARTS | Exclude<keyof typeof OPTIONAL_PARTS, 'rehearsal'>, JsonValue>> = {
+const VALUES: Readonly<Record<keyof typeof PARTS | keyof typeof OPTIONAL_PARTS, JsonValue>> = {
   approvals: { repeated: [['call-9', 'approval-9']] },
   handles: [['["Order","o 1"]', 'h1']],
   instances: ['["order","o-1"]'],
@@ -18,6 +18,23 @@ const VALUES: Readonly<Record<keyof typeof PARTS | Exclude<keyof typeof OPTIONAL
   isOneCall: true,
   scope: 'desk',
   clientTools: [{ id: 'screen__show', description: '', inputSchema: { type: 'object', properties: {} } }],
+  rehearsal: [
+    {
+      shown: {
+        toolCallId: 'call_9',
+        step: 1,
+        tool: 'probe__write',
+        declaredId: 'probe__write',
+        effect: 'state_change',
+        as: 'previewed',
+        args: {},
+      },
+      arguments: '{}',
+      index: 0,
+      terms: [],
+      before: { hash: 'a hash', fields: { '/total': 'another' } },
+    },
+  ],
 };
 
 /** A run that waits for an approval, opened with what its log has. */
@@ -49,11 +66,17 @@ async function waitingRun() {
   };
 }
 
+/** The step in which a rehearsal waits has no calls of a model. */
+function atItsEnd(pending: JsonObject): JsonObject {
+  return { ...pending, outcomes: [], answer: { ...(pending['answer'] as JsonObject), toolCalls: [] } };
+}
+
 describe('a part that is saved with a run', () => {
   it.each(Object.entries(VALUES))('is there again when the run is resumed and waits once more: %s', async (name, value) => {
     const { saved, change, resume } = await waitingRun();
-    const part = name === 'approvals' ? { ...((await saved())[name] as JsonObject), ...(value as JsonObject) } : value;
-    await change({ [name]: part });
+    const before = await saved();
+    const part = name === 'approvals' ? { ...(before[name] as JsonObject), ...(value as JsonObject) } : value;
+    await change({ [name]: part, ...(name === 'rehearsal' && { pending: atItsEnd(before['pending'] as JsonObject) }) });
     expect(await resume()).toMatchObject({ finishReason: 'waiting' });
     expect((await saved())[name]).toEqual(part);
   });

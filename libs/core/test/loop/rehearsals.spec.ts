@@ -90,7 +90,8 @@ describe('a rehearsal', () => {
       const result = await rehearse();
       expect(called).toEqual([]);
       expect(result).toMatchObject({
-        finishReason: 'stop',
+        finishReason: 'waiting',
+        waitingFor: 'rehearsal',
         text: 'Done.',
         toolCalls: [{ status: 'succeeded', rehearsal: 'previewed', result: { status: 'previewed' } }],
         rehearsal: { calls: [{ declaredId: `desk__${id}`, as: 'previewed', args: { key: 'a' } }] },
@@ -149,7 +150,7 @@ describe('a rehearsal', () => {
     const result = await rehearse();
     expect(result.toolCalls).toMatchObject([{ status: 'denied' }, { status: 'succeeded', rehearsal: 'previewed' }]);
     expect(result.rehearsal?.calls).toMatchObject([{ declaredId: 'desk__write', reason: 'It writes.' }]);
-    expect(await module.get<PendingStore>(PendingStore).list({ tenant: 'acme' })).toEqual([]);
+    expect((await module.get<PendingStore>(PendingStore).list({ tenant: 'acme' })).map(({ kind }) => kind)).toEqual(['rehearsal']);
   });
 
   it('takes no key, requests no directive and writes to no conversation', async () => {
@@ -179,6 +180,7 @@ describe('a rehearsal', () => {
       ['decision', 'desk__write', true],
       ['decision', 'desk__look', true],
       ['outcome', 'desk__look', true],
+      ['pending-request', 'rehearsal', true],
     ]);
   });
 

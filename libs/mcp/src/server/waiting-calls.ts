@@ -119,7 +119,7 @@ export class WaitingCalls {
   /** Lists what a run asks of people, and which they have not answered yet. */
   private async openIn(runId: string, { caller: { principal } }: AskedCall): Promise<readonly OpenRequest[]> {
     const views = await this.pending.inbox(principal, { runId });
-    return views.flatMap((view) => (view.kind === 'client' ? [] : [view]));
+    return views.flatMap((view) => (view.kind === 'approval' || view.kind === 'question' ? [view] : []));
   }
 
   private async continued(runId: string, { asked, call }: Following): Promise<MadeCall> {
