@@ -1,4 +1,13 @@
-import { type JsonObject, type JsonValue, type RawTool, type RunContext, tool, type ToolCallContext, ToolError } from '@toolloop/core';
+import {
+  type JsonObject,
+  type JsonValue,
+  type RawTool,
+  type RawToolDeclaration,
+  type RunContext,
+  tool,
+  type ToolCallContext,
+  ToolError,
+} from '@toolloop/core';
 import type { PreviewChange, ToolPreview } from '@toolloop/protocol';
 import { all, EVERYTHING, where } from './filter.js';
 import { accessTo, assertWrite, RefusedError, type Resource, type ResourceAccess, wordOf } from './resource.js';
@@ -28,6 +37,7 @@ export function writeTool(resource: Resource, terms: WriteTerms): RawTool {
     description: options.description ?? describeWrite(entity.name, action, write.input),
     effect: 'state_change',
     ...(isIdempotent && { idempotent: true }),
+    ...rehearsalOf(write, terms),
     ...(options.labels && { labels: options.labels }),
     ...(directive && { directive }),
     output: write.output,
@@ -37,6 +47,15 @@ export function writeTool(resource: Resource, terms: WriteTerms): RawTool {
     preview: (input, context) => write.preview(input, context),
     execute: (input, context) => write.perform(input, context),
   });
+}
+
+/** A rehearsal makes the write where it is part of the transaction of its call, and stays in the database. */
+function rehearsalOf(
+  write: WriteAction,
+  { isIdempotent, options }: WriteTerms,
+): Pick<RawToolDeclaration<JsonObject>, 'rehearse' | 'rowsBefore'> {
+  if (!isIdempotent || options.directive || options.labels?.egress) return {};
+  return { rehearse: 'transaction', rowsBefore: (input, context) => write.rowsBefore(input, context) };
 }
 
 function describeWrite(name: string, action: ResourceWrite['action'], input: WriteInput): string {
@@ -84,6 +103,22 @@ class WriteAction {
     return this.inSession(context, async (session) => {
       const rows = this.terms.action === 'create' ? [] : await this.meantRows(session, access, request);
       return { sentence: this.sentence(session, rows, request), changes: this.changes({ session, access, request, rows }) };
+    });
+  }
+
+  /** The rows that a rehearsed call would change, as they are now. A row without a version is compared by all of its fields. */
+  async rowsBefore(args: JsonObject, context: ToolCallContext): Promise<JsonObject> {
+    if (this.terms.action === 'create') return {};
+    const { access, request } = await this.read(args, context);
+    const { model, forPeople } = access.shape;
+    const compared = [...forPeople, ...(model.version === undefined ? model.fields.keys() : [model.version])];
+    return this.inSession(context, async (session) => {
+      const rows = await this.meantRows(session, access, request);
+      const valuesOf = (row: object): JsonObject =>
+        Object.fromEntries(compared.map((name) => [name, toShown(session.valueOf(model, row, name))]));
+      return Object.fromEntries(
+        rows.map((row, index) => [this.nameOf(session, row) ?? `${model.entity.name} ${index + 1}`, valuesOf(row)]),
+      );
     });
   }
 
@@ -244,8 +279,13 @@ class WriteAction {
       return inputs.length === 1 ? `Creates one ${model.entity.name}.` : `Creates ${inputs.length} ${model.entity.name} rows.`;
     const verb = action === 'update' ? 'Changes' : 'Deletes';
     if (rows.length > 1 || !only) return `${verb} ${rows.length} ${model.entity.name} rows.`;
-    const key = model.key === undefined ? '' : ` ${String(session.valueOf(model, only, model.key))}`;
-    return `${verb} ${model.entity.name}${key}.`;
+    return `${verb} ${this.nameOf(session, only) ?? model.entity.name}.`;
+  }
+
+  /** The name of a row for people; undefined where no single field identifies it. */
+  private nameOf(session: ResourceSession, row: object): string | undefined {
+    const { model } = this.resource.shape;
+    return model.key === undefined ? undefined : `${model.entity.name} ${String(session.valueOf(model, row, model.key))}`;
   }
 
   /** The values that people may see, before and after. */

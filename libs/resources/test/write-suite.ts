@@ -5,6 +5,7 @@ import { PendingService } from '@toolloop/core';
 import type { ToolWord } from '@toolloop/core/contracts';
 import { RunService } from '@toolloop/core/runs';
 import { ResourcePolicy, ResourceToolsModule, type ResourceWrite, ToolResource } from '@toolloop/resources';
+import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { Customer, CustomerTools, Order, OrderTools, seed, Shop, type User } from './shop.js';
 import type { Storing } from './shop-storage.js';
 
@@ -289,6 +290,74 @@ export function writesRows(storing: Storing, { joinsCalls = true } = {}): void {
         source: { pointer: '/version' },
       });
       expect(await shop.error('later__update', { number: 'o-1', input: { note: 'later' } })).toMatchObject({ code: 'invalid_args' });
+    });
+  });
+
+  (joinsCalls ? describe : describe.skip)('a rehearsal', () => {
+    const ada = { actor: { id: 'ada', tenant: 'acme' }, tenant: 'acme' };
+    const WRITES = [
+      calls(
+        call('orders__update', { id: 1, input: { note: 'rehearsed' }, version: 1 }),
+        call('orders__create', { input: { number: 'o-9', total: '7.50', customer: 1 } }),
+        call('orders__destroy', { id: 3 }),
+      ),
+      calls(call('orders__read', { sort: [{ field: 'number' }] })),
+      text('Done.'),
+    ];
+
+    async function rehearsed() {
+      const desk = await Shop.start({ storing, options: { model: new ScriptedModel(WRITES) } });
+      await seed(desk);
+      const dump = async (): Promise<unknown> => [
+        await desk.sql('select * from orders order by tenant, id'),
+        await desk.sql('select * from customers order by tenant, id'),
+      ];
+      const before = await dump();
+      const result = await desk.loop.run({ prompt: 'Go on.', ...ada, rehearse: true });
+      const approved = async () => {
+        const rehearsalId = (await desk.module.get(PendingService).inbox(ada, { kind: 'rehearsal' }))[0]?.id;
+        await desk.module.get(RunService).answer(result.runId, { rehearsalId, decision: 'approve' }, ada);
+        return (await desk.loop.resume(result.runId, ada)).result;
+      };
+      return { desk, dump, before, result, approved };
+    }
+
+    it('lists the rows before and after, which later reads see, changes none, and performs it when approved', async () => {
+      const { desk, dump, before, result, approved } = await rehearsed();
+      expect(result).toMatchObject({ finishReason: 'waiting', waitingFor: 'rehearsal' });
+      expect(result.toolCalls.map(({ status }) => status)).toEqual(['succeeded', 'succeeded', 'succeeded', 'succeeded']);
+      expect(result.toolCalls[3]?.result).toMatchObject({
+        rows: [{ number: 'o-1', note: 'rehearsed' }, { number: 'o-2' }, { number: 'o-9', total: '7.50' }],
+      });
+      expect(result.rehearsal?.calls).toMatchObject([
+        {
+          as: 'rehearsed',
+          preview: { sentence: 'Changes Order 1.', changes: [{ field: 'note', before: null, after: 'rehearsed' }] },
+          result: { note: 'rehearsed', version: 2 },
+        },
+        { as: 'rehearsed', preview: { changes: expect.arrayContaining([{ field: 'number', after: 'o-9' }]) } },
+        {
+          as: 'rehearsed',
+          preview: { sentence: 'Deletes Order 3.', changes: expect.arrayContaining([{ field: 'number', before: 'o-3' }]) },
+        },
+      ]);
+      expect(await dump()).toEqual(before);
+      expect(await approved()).toMatchObject({ rehearsal: { status: 'performed' } });
+      const numbers = (tenant: string) => desk.sql(`select number, note, version from orders where tenant = '${tenant}' order by number`);
+      expect(await numbers('acme')).toMatchObject([{ number: 'o-1', note: 'rehearsed', version: 2 }, { number: 'o-2' }, { number: 'o-9' }]);
+      expect(await numbers('globex')).toHaveLength(4);
+      await desk.close();
+    });
+
+    it('performs nothing where a row has changed since, and says which field', async () => {
+      const { desk, dump, approved } = await rehearsed();
+      await desk.sql(`update orders set rating = 1, version = version + 1 where tenant = 'acme' and number = 'o-3'`);
+      const before = await dump();
+      expect(await approved()).toMatchObject({
+        rehearsal: { status: 'changed', change: { declaredId: 'orders__destroy', field: '/Order 3/rating' } },
+      });
+      expect(await dump()).toEqual(before);
+      await desk.close();
     });
   });
 
