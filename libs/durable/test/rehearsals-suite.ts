@@ -1,7 +1,9 @@
 import { afterEach, expect, it } from '@jest/globals';
-import { PendingError, type Policy } from '@toolloop/core';
-import type { DurableOptions } from '@toolloop/durable';
+import { type LoopEvent, PendingError, type Policy } from '@toolloop/core';
+import type { RunView } from '@toolloop/core/runs';
+import type { DurableOptions, RunOptions } from '@toolloop/durable';
 import { calls, type ScriptedTurn, text } from '@toolloop/testing';
+import { lastValueFrom } from 'rxjs';
 import { alice, ann, balance, Bank, bob, guarded, mail, mia, move, open, opens, type Surroundings, tom, total } from './fixtures/bank.js';
 
 /** A database that one test has to itself. */
@@ -284,5 +286,98 @@ export function performsWhatWasApproved(place: Place): void {
     await desk.database.query(`update accounts set balance = 5, version = 4 where tenant = 'globex'`);
     expect(await resumed()).toMatchObject({ rehearsal: { status: 'performed' } });
     expect(await desk.balances('globex')).toEqual({ a: 5, b: 5 });
+  });
+}
+
+const QUICK = { heartbeatMs: 20, takeoverMs: 250, drainMs: 300 };
+const DYING = { ...QUICK, heartbeatMs: 1e9, concurrency: 0 };
+
+const until = async (desk: Bank, runId: string, status: string): Promise<RunView> => {
+  for (;;) {
+    const run = await desk.runs.get(runId, alice);
+    if (run.status === status) return run;
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+};
+
+const approved = async (desk: Bank, runId: string): Promise<void> => {
+  const [asked] = await desk.pending.inbox(alice, { kind: 'rehearsal', runId });
+  await desk.runs.answer(runId, { rehearsalId: asked?.id, decision: 'approve' }, alice);
+};
+
+const endOf = async (desk: Bank, runId: string): Promise<LoopEvent | undefined> => {
+  await until(desk, runId, 'ended');
+  return lastValueFrom(desk.runs.events(runId, alice));
+};
+
+/** What becomes of a durable rehearsal whose process is gone. The place is one that several processes can open. */
+export function outlivesItsProcess(place: Place): void {
+  const started: (() => Promise<void>)[] = [];
+  afterEach(async () => {
+    for (const end of started.splice(0).toReversed()) await end();
+  });
+
+  async function shared() {
+    const { durable, drop } = await place();
+    if (drop) started.push(drop);
+    return async (script: readonly ScriptedTurn[], runs: RunOptions, around?: Surroundings): Promise<Bank> => {
+      const desk = await Bank.start({ ...durable, runs }, script, open, around);
+      started.push(() => desk.close());
+      return desk;
+    };
+  }
+
+  it('is performed by another process once it is approved', async () => {
+    const start = await shared();
+    const first = await start([calls(balance('a'), move('a', 'b', 30)), calls(balance('b')), text('Done.')], DYING);
+    await first.seed();
+    const { runId } = await first.rehearse({ durable: true });
+    await first.close();
+    const second = await start([], QUICK);
+    expect(await until(second, runId, 'waiting')).toMatchObject({ waitingFor: 'rehearsal' });
+    await approved(second, runId);
+    expect(await endOf(second, runId)).toMatchObject({ finishReason: 'stop', rehearsal: { status: 'performed' } });
+    expect(await second.balances()).toEqual({ a: 70, b: 30 });
+  });
+
+  it('is rehearsed on by another process, which sees what was rehearsed before', async () => {
+    const start = await shared();
+    let isAsked: (() => void) | undefined;
+    const asking = new Promise<void>((resolve) => (isAsked = resolve));
+    const never = (): Promise<never> => (isAsked?.(), new Promise(() => undefined));
+    const first = await start([calls(move('a', 'b', 30)), never], DYING);
+    await first.seed();
+    const handle = first.loop.open({ prompt: 'Go on.', ...alice, rehearse: true, durable: true });
+    void handle.result.catch(() => undefined);
+    await asking;
+    const second = await start([calls(balance('b')), text('Done.')], QUICK);
+    expect(await until(second, handle.runId, 'waiting')).toMatchObject({ waitingFor: 'rehearsal' });
+    expect(JSON.stringify(second.model.requests[1]?.messages)).toContain(String.raw`\"balance\":30`);
+    expect(await second.balances()).toEqual({ a: 100, b: 0 });
+  });
+
+  it('invariant 13: makes each of its calls once, though the process dies between two of them', async () => {
+    const start = await shared();
+    const around: Surroundings = { mails: [] };
+    const first = await start([calls(move('a', 'b', 1), mail('b')), calls(move('a', 'b', 2)), text('Done.')], DYING, around);
+    await first.seed();
+    const { runId } = await first.rehearse({ durable: true, approvals: 'suspend' });
+    await approved(first, runId);
+    await first.close();
+    let hasMoved: (() => void) | undefined;
+    const moving = new Promise<void>((resolve) => (hasMoved = resolve));
+    let times = 0;
+    const done = (): Promise<void> => {
+      times += 1;
+      if (times < 3) return Promise.resolve(); // both are compared before the first is made
+      hasMoved?.();
+      return new Promise(() => undefined);
+    };
+    await start([], { ...QUICK, heartbeatMs: 1e9 }, { ...around, done });
+    await moving;
+    const third = await start([], QUICK, around);
+    expect(await endOf(third, runId)).toMatchObject({ rehearsal: { status: 'performed' } });
+    expect(await third.balances()).toEqual({ a: 97, b: 3 });
+    expect(around.mails).toHaveLength(1);
   });
 }

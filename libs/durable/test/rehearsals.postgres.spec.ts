@@ -1,5 +1,5 @@
 import { createServerDatabase, describePostgres } from './databases.js';
-import { performsWhatWasApproved, rehearsesInTransactions } from './rehearsals-suite.js';
+import { outlivesItsProcess, performsWhatWasApproved, rehearsesInTransactions } from './rehearsals-suite.js';
 
 describePostgres('a rehearsal, on PostgreSQL', () => {
   rehearsesInTransactions(async () => {
@@ -10,6 +10,13 @@ describePostgres('a rehearsal, on PostgreSQL', () => {
 
 describePostgres('an approved rehearsal, on PostgreSQL', () => {
   performsWhatWasApproved(async () => {
+    const { url, drop } = await createServerDatabase();
+    return { durable: { url }, drop };
+  });
+});
+
+describePostgres('a durable rehearsal, on PostgreSQL', () => {
+  outlivesItsProcess(async () => {
     const { url, drop } = await createServerDatabase();
     return { durable: { url }, drop };
   });

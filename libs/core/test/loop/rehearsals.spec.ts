@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import type { Provider } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import {
   ActorDirectory,
@@ -12,11 +13,12 @@ import {
   ToolLoopService,
   ToolSource,
 } from '@toolloop/core';
-import { AuditStore, CallJournal, ConversationStore, DirectiveStore, PendingStore } from '@toolloop/core/stores';
+import { AuditStore, CallJournal, ConversationStore, DirectiveStore, MemoryPendingStore, PendingStore } from '@toolloop/core/stores';
 import type { JSONSchema7 } from 'json-schema';
 import { call, calls, collect, eventsOf, ScriptedModel, type ScriptedTurn, text } from '@toolloop/testing';
 
 import { toolOf } from '../discovery/tools.js';
+import { troubled } from '../fixtures/troubled-store.js';
 
 const alice = { actor: { id: 'alice' }, tenant: 'acme' };
 const open: Policy = { version: 'v1', allow: ['*', 'strange__write'], flow: 'off' };
@@ -37,7 +39,7 @@ class Staff extends ActorDirectory<{ readonly id: string }> {
 }
 
 /** A desk that notes which of its tools were really called. */
-async function desk(script: readonly ScriptedTurn[], policy: Policy = open) {
+async function desk(script: readonly ScriptedTurn[], policy: Policy = open, stores: readonly Provider[] = []) {
   const called: string[] = [];
   const made = (id: string, more: Partial<Parameters<typeof tool<{ key: string }>>[0]> = {}) =>
     tool<{ key: string }>({
@@ -64,7 +66,16 @@ async function desk(script: readonly ScriptedTurn[], policy: Policy = open) {
   ];
   const model = new ScriptedModel(script);
   const module = await Test.createTestingModule({
-    imports: [ToolLoopModule.forRoot({ model, policy, tools, audit: { key: 'k'.repeat(32) }, directives: { immediateEffects: 'allow' } })],
+    imports: [
+      ToolLoopModule.forRoot({
+        model,
+        policy,
+        tools,
+        audit: { key: 'k'.repeat(32) },
+        directives: { immediateEffects: 'allow' },
+        providers: stores,
+      }),
+    ],
     providers: [{ provide: 'strangers', useValue: new Strangers() }, Staff],
   }).compile();
   module.useLogger(false);
@@ -188,6 +199,13 @@ describe('a rehearsal', () => {
     const policy: Policy = { ...open, runBudgets: [{ tools: ['desk__write'], calls: 1 }] };
     const { rehearse } = await desk([calls(desked('write'), desked('write', 'b')), text('Done.')], policy);
     expect((await rehearse()).toolCalls).toMatchObject([{ status: 'succeeded' }, { status: 'failed', error: { code: 'budget_exceeded' } }]);
+  });
+
+  it('ends in an error where what it asks cannot be kept, and performs nothing', async () => {
+    const store = troubled(new MemoryPendingStore(), { method: 'add', answer: () => Promise.reject(new Error('The disk is full.')) });
+    const { rehearse, called } = await desk([calls(desked('write')), text('Done.')], open, [{ provide: PendingStore, useValue: store }]);
+    await expect(rehearse()).rejects.toThrow('The run failed.');
+    expect(called).toEqual([]);
   });
 
   it('is no way to resume a run that was begun in earnest', async () => {
