@@ -155,7 +155,11 @@ export interface PolicyCall {
 }
 
 /** The facts of a call by which it is one that the model has committed itself to. */
-export type CommittableCall = Pick<PolicyCall, 'args' | 'instanceId' | 'outside'> & { readonly spent: Pick<RunSpending, 'calls'> };
+export type CommittableCall = Pick<PolicyCall, 'args' | 'instanceId' | 'outside'> & {
+  readonly spent: Pick<RunSpending, 'calls'>;
+  /** The arguments that must be fixed: every one where the model may have read instructions, since it could say in any other what they want. */
+  readonly fixed: 'decisive' | 'every';
+};
 
 /** The labels of all that the model has read so far in a run, and the origin of values in a call. */
 export interface InformationFlow {

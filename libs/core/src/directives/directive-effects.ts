@@ -157,6 +157,7 @@ function authorityOf(actorId: string, { tool, input: { args }, scope, request, d
     committed: scope.flow.isCommitted(subjectOf(tool, scope.actor), {
       args,
       spent,
+      fixed: 'every',
       ...(tool.entity && { instanceId: tool.entity.instanceId }),
     }),
   };

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { isJsonList, isJsonObject, type JsonObject, type JsonValue, type Message, type ToolMessage } from '@toolloop/protocol';
+import type { JSONSchema7Definition } from 'json-schema';
 import type { CommittableCall, PolicyTool } from '../contracts/policy.js';
 import { parseJson } from '../schema/canonical-json.js';
 
@@ -77,22 +78,27 @@ export function isCommittedCall(commitments: readonly Commitment[], tool: Policy
   return commitments.some((one) => fits(one, tool, call, isAt) && timesMade(one, tool, call) < one.count);
 }
 
-/** Every decisive argument must be fixed, and as it was fixed; what was fixed must be there. */
+/** The arguments that count must be fixed, and as they were fixed; what was fixed must be there. One that has its default says nothing. */
 function fits(
   { tool: named, args: fixed }: Commitment,
-  { declaredId, labels }: PolicyTool,
-  { args, instanceId, outside = [] }: CommittableCall,
+  { declaredId, labels, inputSchema }: PolicyTool,
+  { args, instanceId, outside = [], fixed: mustBe }: CommittableCall,
   isAt: Standing,
 ): boolean {
   if (named !== (instanceId === undefined ? declaredId : declaredId.replace('*', instanceId))) return false;
-  const decisive = (labels.decisive ?? Object.keys(args)).filter((name) => args[name] !== undefined);
-  return [...new Set([...decisive, ...fixed.keys()])].every((name) => {
+  const decisive = mustBe === 'decisive' ? (labels.decisive ?? Object.keys(args)) : Object.keys(args);
+  const given = decisive.filter((name) => args[name] !== undefined && !isDefault(args[name], inputSchema.properties?.[name]));
+  return [...new Set([...given, ...fixed.keys()])].every((name) => {
     const [value, argument] = [args[name], fixed.get(name)];
     if (value === undefined || !argument) return false;
     const from = outside.find((one) => one.name === name)?.from;
     if ('value' in argument) return !from && isDeepStrictEqual(value, argument.value);
     return from ? from.every((place) => place === argument.from) : isAt(value, argument.from);
   });
+}
+
+function isDefault(value: JsonValue, schema: JSONSchema7Definition | undefined): boolean {
+  return typeof schema === 'object' && schema.default !== undefined && isDeepStrictEqual(value, schema.default);
 }
 
 /** Counts rather too many than too few: of earlier calls neither the instance is kept nor where their arguments came from. */

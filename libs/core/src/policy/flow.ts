@@ -63,7 +63,8 @@ function taintRuling(
 ): Ruling | undefined {
   const { outsideBits, integrity } = call.flow;
   if (outsideBits > 0 && outsideBits <= mostBits && isRequested(subject, call)) return undefined;
-  if (integrity === 'untrusted' && call.flow.isCommitted(subject, call)) return undefined;
+  const fixed = outsideBits <= mostBits ? 'decisive' : 'every';
+  if (integrity === 'untrusted' && call.flow.isCommitted(subject, { ...call, fixed })) return undefined;
   return taintedRuling(level, subject, call);
 }
 

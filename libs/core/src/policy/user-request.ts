@@ -69,18 +69,38 @@ const NO_CONSENT =
   /\b(?:no|not|never|none|nor|neither|without|except|but|instead|rather|than|avoid|don['’]?t|do not|doesn['’]?t|won['’]?t|can['’]?t|cannot|shouldn['’]?t|mustn['’]?t|isn['’]?t|kein\w*|nicht|nie|niemals|ohne|statt|außer|pas|jamais|sans|ni|nunca|sin)\b/i;
 const RANGE =
   /\b(?:between|from|up to|at (?:most|least)|more than|less than|over|under|above|below|about|around|approximately|until|before|after|max(?:imum)?|min(?:imum)?|zwischen|bis|höchstens|mindestens|etwa|ungefähr)\W*$/i;
+/** The end of a range: the number behind `and` in "between 5 and 50". */
+const RANGE_END = /\b(?:between|from|zwischen|von|entre|de)\b[^.;!?]*(?:\b(?:and|to|until|till|bis|und|et|y|à|a)\b|[-–—])\s*$/i;
 const CONTINUED = /^\s*(?:-|–|—|to\b|and above|or (?:more|less|fewer|above|below)|bis\b|oder\b|±)/i;
+
+/** A word where a sentence asks for something: at its beginning, behind a condition, or behind words that make it a request. Anywhere else it may tell what was, or what others want. */
+const ASKING =
+  /(?:^\W*(?:if|when|once|as soon as)\b[^.!?]*,\s+|^\W*|\b(?:please|and|then|now|also|just|you to|(?:can|could|would|will) you|i (?:want|need|wish) to|i(?:['’]d| would) like to)\s+)(?:(?:please|then|now|also|just)\s+)*(\p{L}+)/giu;
+const POLITE = /^\W*(?:please\s+)?(?:can|could|would|will) you\b/i;
+const QUOTED = /"[^"]*"|“[^”]*”|„[^“”]*[“”]|«[^»]*»|(?<!\p{L})['‘][^'’]*['’](?!\p{L})/gu;
+
+/** Returns the words by which a sentence asks for something; none where it is a question, or no consent. */
+function commandsIn(sentence: string): readonly string[] {
+  const isQuestion = sentence.trimEnd().endsWith('?') && !POLITE.test(sentence);
+  if (isQuestion || NO_CONSENT.test(sentence)) return [];
+  return [...sentence.replaceAll(QUOTED, ' ').matchAll(ASKING)].flatMap(([, word]) => (word === undefined ? [] : wordsIn(word)));
+}
 
 /** The words of a user, as far as they ask for a call: values whose kind leaves no doubt, outside of negations and ranges. */
 export class UserRequest {
   private readonly named: readonly NamedValue[];
+  /** Those of the sentences that ask for something. */
+  private readonly requested: readonly NamedValue[];
   private readonly words: ReadonlySet<string>;
+  private readonly commands: ReadonlySet<string>;
 
   constructor(texts: readonly string[]) {
     const sentences = texts.flatMap((text) => text.normalize('NFKC').split(/(?<=[.!?;])\s+|\n+/));
     this.named = sentences.flatMap(valuesIn);
-    const affirmed = sentences.filter((sentence) => !NO_CONSENT.test(sentence));
-    this.words = new Set(affirmed.flatMap((sentence) => wordsIn(sentence).map(stemOf)));
+    const asking = sentences.filter((sentence) => commandsIn(sentence).length > 0);
+    this.requested = asking.flatMap(valuesIn);
+    this.words = new Set(asking.flatMap((sentence) => wordsIn(sentence).map(stemOf)));
+    this.commands = new Set(asking.flatMap((sentence) => commandsIn(sentence).map(stemOf)));
   }
 
   /** Tells whether the user named a tool and every decisive argument of a call of it, and nothing else that could stand in its place. */
@@ -95,7 +115,7 @@ export class UserRequest {
   /** The last part of the id: its verb, and one more of its words where it has more. */
   private hasWordsOf(declaredId: string): boolean {
     const [verb, ...others] = wordsIn(declaredId.replace(/^.*(?:__|_\*_)/, ''));
-    if (verb === undefined || !this.words.has(stemOf(verb))) return false;
+    if (verb === undefined || !this.commands.has(stemOf(verb))) return false;
     return others.length === 0 || others.some((word) => this.words.has(stemOf(word)));
   }
 
@@ -115,7 +135,8 @@ export class UserRequest {
     return kinds.some(({ kind, value: normal }) => {
       const named = new Set(this.named.flatMap((one) => (one.kind === kind ? [one.value] : [])));
       const taken = all.filter((other) => kindsIn(other).some((one) => one.kind === kind && named.has(one.value)));
-      return named.has(normal ?? String(value)) && named.size <= new Set(taken.map((other) => String(other.value))).size;
+      const isRequested = this.requested.some((one) => one.kind === kind && one.value === (normal ?? String(value)));
+      return isRequested && named.size <= new Set(taken.map((other) => String(other.value))).size;
     });
   }
 }
@@ -189,7 +210,11 @@ function valuesIn(sentence: string): readonly NamedValue[] {
       const value = read(found);
       if (kind === 'id' && value === undefined) continue;
       const before = sentence.slice(0, found.index);
-      const isConsent = !NO_CONSENT.test(before) && !RANGE.test(before) && !CONTINUED.test(sentence.slice(found.index + found[0].length));
+      const isConsent =
+        !NO_CONSENT.test(before) &&
+        !RANGE.test(before) &&
+        !RANGE_END.test(before) &&
+        !CONTINUED.test(sentence.slice(found.index + found[0].length));
       if (value !== undefined) values.push({ kind, value: isConsent ? value : '' });
       rest = rest.slice(0, found.index) + ' '.repeat(found[0].length) + rest.slice(found.index + found[0].length);
     }

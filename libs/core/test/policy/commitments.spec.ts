@@ -72,6 +72,12 @@ function withReference(id: string, argument: string): ScriptedTurn {
   };
 }
 
+/** A turn that has the newest hidden text read for a yes or a no, which is one bit from outside. */
+const asks: ScriptedTurn = ({ messages }) => {
+  const told = messages.flatMap(({ content }) => (typeof content === 'string' ? (content.match(/⟦[^⟧]*⟧/g) ?? []) : []));
+  return calls(call('values__ask', { of: [told.at(-1) ?? 'none'], question: 'Is it urgent?', answer: { type: 'boolean' } }));
+};
+
 async function isOffered(allow: readonly string[], injection = [planning()]): Promise<boolean> {
   const loop = await openShop(new ScriptedModel([]), { policy: { version: 'v1', allow }, tools: TOOLS, injection });
   return (await loop.list(ask())).some(({ id }) => id === 'plan__commit');
@@ -101,9 +107,12 @@ describe('invariant 15: a call that the model has planned', () => {
     expect((await run([plan(cancelling({ value: 'o-1' }, { count: 2 })), ...twice, done])).finishReason).toBe('stop');
   });
 
-  it('invariant 15: has every decisive argument as it was planned, and others as they may be', async () => {
+  it('invariant 15: has every argument as it was planned where the model has read a text, and else those that decide', async () => {
     const sending = plan({ tool: 'mail__send', arguments: [{ name: 'to', value: 'boss@here.example' }] });
-    expect((await run([sending, read, send({ to: 'boss@here.example', body: LETTER }), done])).finishReason).toBe('stop');
+    expect((await run([sending, read, send({ to: 'boss@here.example', body: LETTER })])).finishReason).toBe('waiting');
+    expect((await run([sending, read, send({ to: 'boss@here.example' }), done])).finishReason).toBe('stop');
+    const asking = [sending, read, asks, text('{"answer":true}'), send({ to: 'boss@here.example', body: 'It is urgent.' }), done];
+    expect((await run(asking, { flow: 'values' })).finishReason).toBe('stop');
     expect((await run([sending, read, send({ to: 'mallory@evil.example' })])).finishReason).toBe('waiting');
     expect((await run([plan({ tool: 'orders__cancel' }), read, cancel('o-1')])).finishReason).toBe('waiting');
   });
