@@ -25,7 +25,8 @@ import { print, runIfMain, withApplication } from './run.js';
 
 class Post {
   @Expose() readonly id: string;
-  @Expose() readonly title: string;
+  /** Written by the editors of the blog, so that reading it makes no later call suspect. */
+  @ToolField({ origin: 'application' }) @Expose() readonly title: string;
   @Expose() status: 'draft' | 'published' = 'draft';
   /** Not exposed: no tool shows it, whatever it is asked for. */
   readonly tenant: string;
@@ -97,7 +98,7 @@ export async function ash() {
     };
     const listed = (await loop.list(reader)).map(({ id }) => id);
     const described = app.get(ToolCatalog).describe('posts__create');
-    const direct = await loop.call({ tool: 'posts__create', args: { title: 'By hand' }, ...editor, hooks });
+    const direct = await loop.call({ tool: 'posts__create', args: { title: 'By hand' }, argsOrigin: 'application', ...editor, hooks });
     const wrong = await loop.call({ tool: 'posts__read', args: { limit: 999 }, ...editor, hooks });
     const forbidden = await loop.call({ tool: 'posts__publish', args: { id: 'p-1' }, ...reader, hooks });
     const result = await loop.run({

@@ -94,7 +94,8 @@ export async function fleetprompt() {
       type: 'function',
       function: { name: id, description, parameters: inputSchema },
     }));
-    const post = { tool: 'forum__createPost', args: { thread_id: THREAD, content: 'Hello.' }, ...who, requestId: 'client-1' };
+    const args = { thread_id: THREAD, content: 'Hello.' };
+    const post = { tool: 'forum__createPost', args, argsOrigin: 'actor' as const, ...who, requestId: 'client-1' };
     const requested = await loop.call(post);
     const repeated = await loop.call(post);
     const overridden = await loop.call({ ...post, args: { ...post.args, tenant: 'org_other' } });
