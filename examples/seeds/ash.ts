@@ -24,8 +24,8 @@ import { IsInt, IsOptional, IsString, Max, MaxLength, Min } from 'class-validato
 import { print, runIfMain, withApplication } from './run.js';
 
 class Post {
-  @Expose() readonly id: string;
-  /** Written by the editors of the blog, so that reading it makes no later call suspect. */
+  /** Made by the application, as the title is made by the editors of the blog: reading them makes no later call suspect. */
+  @ToolField({ origin: 'application' }) @Expose() readonly id: string;
   @ToolField({ origin: 'application' }) @Expose() readonly title: string;
   @Expose() status: 'draft' | 'published' = 'draft';
   /** Not exposed: no tool shows it, whatever it is asked for. */
