@@ -20,14 +20,14 @@ import {
 import type { LoopHooks } from '@toolloop/core/contracts';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
-import { IsIn, IsInt, IsOptional, IsString, Max, MaxLength, Min } from 'class-validator';
+import { IsInt, IsOptional, IsString, Max, MaxLength, Min } from 'class-validator';
 import { print, runIfMain, withApplication } from './run.js';
 
 class Post {
   /** Made by the application, as the title is made by the editors of the blog: reading them makes no later call suspect. */
   @ToolField({ origin: 'application' }) @Expose() readonly id: string;
   @ToolField({ origin: 'application' }) @Expose() readonly title: string;
-  @IsIn(['draft', 'published']) @Expose() status: 'draft' | 'published' = 'draft';
+  @ToolField({ origin: 'application' }) @Expose() status: 'draft' | 'published' = 'draft';
   /** Not exposed: no tool shows it, whatever it is asked for. */
   readonly tenant: string;
 
