@@ -1,8 +1,13 @@
+import { cpSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { common } from './jest.config.mjs';
 import { builtSpecs } from './test/jest/built-specs.mjs';
 
 const everySpec = ['test/**/*.spec.js', 'test/**/*.e2e-spec.js', 'libs/*/test/**/*.spec.js'];
+
+// What the demo reads beside its code, and tsc does not emit: the server of the carrier, and the pins of its tools.
+for (const path of ['mcp.pins.json', 'examples/carrier'])
+  cpSync(new URL(path, import.meta.url), new URL(`.build/${path}`, import.meta.url), { recursive: true });
 
 /**
  * Runs on what tsc emitted into .build, whose decorator metadata differs from SWC's, the specs that may show something else there,

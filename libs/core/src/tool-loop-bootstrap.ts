@@ -25,6 +25,7 @@ import { PolicyService } from './runs/policy.service.js';
 import { SubRunPreparation } from './loop/sub-run-preparation.js';
 import { ToolSources } from './sources/tool-sources.js';
 import { ConfigurationError, type Finding } from '@toolloop/protocol';
+import { DurableRuns } from './contracts/stores.js';
 import type { LoopProfile } from './contracts/loop-request.js';
 import type { ToolInjectionStrategy } from './contracts/injection.js';
 
@@ -96,6 +97,7 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     await this.policies.start();
     const longestMs = longestDirectiveMs(declarers, this.settings.limitsFor().toolCallMs);
     if (longestMs !== undefined) await this.directiveRunner.start(longestMs);
+    for (const durable of this.explorer.instancesOf(DurableRuns)) await durable.begin();
   }
 
   /** Logs findings that must not keep the application from starting. */

@@ -206,6 +206,8 @@ export interface NamedProfile {
  * const runId = await this.runs.start({ prompt, actor, tenant }, 'support');
  */
 export abstract class DurableRuns {
+  /** Takes up the runs that wait for a process. It is called once the application's tools and policies are there: before, a run would be found impossible to continue. */
+  abstract begin(): Promise<void>;
   /**
    * Opens a run that this process begins and any other can continue.
    *

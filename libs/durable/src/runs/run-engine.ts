@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
-import { type BeforeApplicationShutdown, Inject, Injectable, Logger, type OnApplicationBootstrap } from '@nestjs/common';
+import { type BeforeApplicationShutdown, Inject, Injectable, Logger } from '@nestjs/common';
 import { ConfigurationError, InvalidRequestError, type LoopEvent, type LoopRequest, type RunHandle } from '@toolloop/core';
 import {
   ActorIdentity,
@@ -55,7 +55,7 @@ class OpenRun implements ContinuedRun {
 
 /** Continues durable runs: those that are opened here, those that are queued, and those whose process is gone. */
 @Injectable()
-export class RunEngine extends DurableRuns implements OnApplicationBootstrap, BeforeApplicationShutdown {
+export class RunEngine extends DurableRuns implements BeforeApplicationShutdown {
   private readonly logger = new Logger(RunEngine.name);
   private readonly log: RunLog;
   private readonly options: Required<RunOptions>;
@@ -79,7 +79,7 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
     this.options = runOptionsOf(options);
   }
 
-  async onApplicationBootstrap(): Promise<void> {
+  override async begin(): Promise<void> {
     if (!this.runs.hasDirectory) this.missDirectory();
     await this.log.open();
     const { concurrency, heartbeatMs } = this.options;
