@@ -1,4 +1,4 @@
-import { Injectable, Logger, type OnApplicationBootstrap, type OnModuleDestroy } from '@nestjs/common';
+import { Injectable, Logger, type BeforeApplicationShutdown, type OnApplicationBootstrap } from '@nestjs/common';
 import { Database } from './database/database.js';
 import type { Retention } from './durable-options.js';
 import { withdrawPending } from './stores/sql-pending-store.js';
@@ -22,7 +22,7 @@ interface Rule {
 
 /** Deletes what is over: when the application starts, and every hour. */
 @Injectable()
-export class RetentionSweep implements OnApplicationBootstrap, OnModuleDestroy {
+export class RetentionSweep implements BeforeApplicationShutdown, OnApplicationBootstrap {
   private readonly logger = new Logger('DurableRetention');
   private readonly rules: readonly Rule[];
   private timer: NodeJS.Timeout | undefined;
@@ -42,7 +42,8 @@ export class RetentionSweep implements OnApplicationBootstrap, OnModuleDestroy {
     this.start();
   }
 
-  async onModuleDestroy(): Promise<void> {
+  /** Runs once every part of the application refuses new work, which must not wait for a sweep to end. */
+  async beforeApplicationShutdown(): Promise<void> {
     this.isStopped = true;
     clearInterval(this.timer);
     await this.sweeping;

@@ -265,7 +265,7 @@ describe('a start without retention', () => {
     sweep.onApplicationBootstrap();
     const told = warned.mock.calls.filter(([message]) => String(message).includes('Nothing is ever deleted'));
     warned.mockRestore();
-    await sweep.onModuleDestroy();
+    await sweep.beforeApplicationShutdown();
     await database.close();
     expect(told).toHaveLength(lines);
     expect(told.every(([message]) => !String(message).includes('\n'))).toBe(true);
