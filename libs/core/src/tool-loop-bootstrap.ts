@@ -107,10 +107,9 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
 
   /** Returns what is wrong with the policies of the application and of its loops, of which some tools came after the start. */
   private policyFindings(announced: AnnouncedTools): readonly Finding[] {
-    const loops = this.explorer.instancesOf(ToolFeature).flatMap(({ options }) => Object.entries(options.loops ?? {}));
     const ofLoop = ([name, loop]: readonly [string, LoopProfile | null]): Finding[] =>
       loop?.policy ? this.settings.policyFindings(announced, loop.policy, `loop "${name}" policy`) : [];
-    return [...this.settings.policyFindings(announced), ...loops.flatMap(ofLoop)];
+    return [...this.settings.policyFindings(announced), ...this.namedLoops().flatMap(ofLoop)];
   }
 
   private warnOfCosts(entries: readonly CatalogEntry[]): void {
@@ -121,6 +120,10 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
 
   private loopProfiles(): readonly LoopProfile[] {
     return this.explorer.instancesOf(ToolFeature).flatMap(({ options }) => Object.values(options.loops ?? {}));
+  }
+
+  private namedLoops(): readonly (readonly [string, LoopProfile | null])[] {
+    return this.explorer.instancesOf(ToolFeature).flatMap(({ options }) => Object.entries(options.loops ?? {}));
   }
 
   /** Returns the tools that strategies of the application and its loops announce, and those that clients may declare. */
@@ -144,10 +147,9 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
 
   private clientToolFindings(): Finding[] {
     const admission = new DeclaredToolAdmission(this.catalog, this.settings);
-    const levels = this.explorer.instancesOf(ToolFeature).flatMap(({ options }) => Object.entries(options.loops ?? {}));
     return [
       ...admission.findings(listed(this.settings.options), 'ToolLoopModule'),
-      ...levels.flatMap(([name, loop]) => admission.findings(listed(loop), `loop "${name}"`)),
+      ...this.namedLoops().flatMap(([name, loop]) => admission.findings(listed(loop), `loop "${name}"`)),
     ];
   }
 
