@@ -35,7 +35,7 @@ interface Seat {
   isSpared: boolean;
 }
 
-/** Nothing has ended for as long: then nothing will. */
+/** No run has ended for as long, and no worker was killed: then none will end. */
 const LONGEST_STANDSTILL_MS = 90_000;
 const LONGEST_TAKEOVER_MS = 60_000;
 
@@ -167,12 +167,14 @@ class Chaos {
   }
 
   private async untilEnded(): Promise<void> {
-    let last = { open: Number.POSITIVE_INFINITY, at: performance.now() };
+    let last = { open: Number.POSITIVE_INFINITY, kills: 0, at: performance.now() };
     while (!this.isOver) {
       await wait(200);
       const open = await this.ask({ type: 'open-runs' });
       if (open === 0) return;
-      if (typeof open === 'number' && open < last.open) last = { open, at: performance.now() };
+      const isFewer = typeof open === 'number' && open < last.open;
+      // Between two kills many runs can each take a step and none its last one.
+      if (isFewer || this.kills > last.kills) last = { open: isFewer ? open : last.open, kills: this.kills, at: performance.now() };
       if (performance.now() - last.at < LONGEST_STANDSTILL_MS) continue;
       this.problems.push(`${last.open} runs do not end.`);
       return;

@@ -6,6 +6,7 @@ import { type JsonObject, LlmTool, type RunContext, type ToolCallContext, ToolCo
 import type { DurableOptions } from '@toolloop/durable';
 import { ResourceGateway, ResourcePolicy, type ResourceWrite, type SqlResourceGateway, ToolResource } from '@toolloop/resources';
 import { MikroOrmGateway } from '@toolloop/resources/mikro-orm';
+import { TypeOrmGateway } from '@toolloop/resources/typeorm';
 import { createServerDatabase, describePostgres, onServer } from '../../durable/test/databases.js';
 import { mikroOrm } from './mikro-orm-storage.js';
 import { Customer, CustomerTools, Order, ROLE, seed, Shop, type User } from './shop.js';
@@ -84,7 +85,22 @@ describePostgres('invariant 17: resource tools with MikroORM whose connections t
 });
 
 describePostgres('invariant 17: resource tools with TypeORM whose connections to the database are ended', () => {
-  loseNoCall(typeOrm);
+  loseNoCall(typeOrm, (server, shop) => {
+    it('ask again once the ORM has given a lost connection back by itself', async () => {
+      const gateway = shop().module.get(TypeOrmGateway, { strict: false });
+      let attempts = 0;
+      const asked = gateway.within({ actor: { id: 'ada', tenant: 'acme' }, tenant: 'acme' }, async (em) => {
+        attempts += 1;
+        if (attempts === 1) {
+          await end(server());
+          while (em.queryRunner?.isReleased !== true) await wait(5);
+        }
+        return em.query<unknown>('select count(*)::int as count from orders');
+      });
+      await expect(asked).resolves.toEqual([{ count: 3 }]);
+      expect(attempts).toBe(2);
+    });
+  });
 });
 
 /** Ends connections to a database: those of open transactions, or all of them. */
@@ -95,7 +111,10 @@ function end({ url }: Server, which = `and state = 'idle in transaction'`): Prom
   );
 }
 
-function loseNoCall(storing: (durable: () => Promise<DurableOptions>) => Storing, more?: (opened: () => Server) => void): void {
+function loseNoCall(
+  storing: (durable: () => Promise<DurableOptions>) => Storing,
+  more?: (server: () => Server, shop: () => Shop) => void,
+): void {
   let server: Server;
   let shop: Shop;
   beforeAll(async () => {
@@ -126,7 +145,10 @@ function loseNoCall(storing: (durable: () => Promise<DurableOptions>) => Storing
     expect(during).toBeUndefined();
   });
 
-  more?.(() => server);
+  more?.(
+    () => server,
+    () => shop,
+  );
 
   it('lose no call and make none twice while connections end all the time', async () => {
     const over = new AbortController();

@@ -1,6 +1,12 @@
 import type { JsonValue } from '@toolloop/core';
 import { StorageUnavailableError } from '@toolloop/protocol';
-import { QueryFailedError, QueryRunnerAlreadyReleasedError, type EntityMetadata, type SelectQueryBuilder } from 'typeorm';
+import {
+  QueryFailedError,
+  QueryRunnerAlreadyReleasedError,
+  QueryRunnerProviderAlreadyReleasedError,
+  type EntityMetadata,
+  type SelectQueryBuilder,
+} from 'typeorm';
 import { mayPass, toJson } from '../database-answers.js';
 import { where } from '../filter.js';
 import {
@@ -231,13 +237,15 @@ const REASONS: ReadonlyMap<string | number, ResourceWriteError['reason']> = new 
 /** Says a refusal of the database in the gateway's words, and a failure that may pass as one of storage; any other error stays as it is. */
 export function toWriteError(error: unknown): unknown {
   const driver: DriverError = (error instanceof QueryFailedError ? error.driverError : error) as DriverError;
-  // A runner gives its connection back by itself when it is lost between two statements.
-  const isLost = error instanceof QueryRunnerAlreadyReleasedError || mayPass(driver);
+  const isLost = GIVEN_BACK.some((type) => error instanceof type) || mayPass(driver);
   if (isLost) return new StorageUnavailableError('The database does not answer for now.', { cause: error });
   if (!(error instanceof QueryFailedError)) return error;
   const reason = REASONS.get(driver.code ?? '') ?? REASONS.get(driver.errno ?? 0);
   return reason ? new ResourceWriteError(reason, subjectOf(driver), { cause: error }) : error;
 }
+
+/** A runner gives its connection back by itself when it is lost between two statements; the runner and the manager each say it with an error of their own. */
+const GIVEN_BACK = [QueryRunnerAlreadyReleasedError, QueryRunnerProviderAlreadyReleasedError] as const;
 
 /** MariaDB and MySQL name the key or the column in their message alone. */
 function subjectOf({ column, constraint, message = '' }: DriverError): string {
