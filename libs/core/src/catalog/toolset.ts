@@ -38,6 +38,12 @@ interface Contents {
   readonly injected: ReadonlySet<ToolSpec>;
 }
 
+/** The number of injected tools by where they came from. */
+interface InjectedCount {
+  readonly ofEntities: number;
+  readonly others: number;
+}
+
 /** The mutable contents of the next toolset. */
 interface Draft {
   readonly shown: Map<string, Tool>;
@@ -54,6 +60,7 @@ export class Toolset {
   readonly specs: readonly ToolSpec[];
   private foundHidden: ReadonlyMap<string, Tool> | undefined;
   private foundReachable: readonly ToolSpec[] | undefined;
+  private countedInjected: InjectedCount | undefined;
 
   private constructor(
     private readonly contents: Contents,
@@ -99,6 +106,23 @@ export class Toolset {
   /** Returns the same toolset with other specs as the injected ones. */
   withInjected(specs: readonly ToolSpec[]): Toolset {
     return new Toolset({ ...this.contents, injected: new Set(specs) }, this.specs);
+  }
+
+  /** The number of injected tools that the model sees, without surfaces: those of entities, and others. */
+  get injectedNow(): InjectedCount {
+    this.countedInjected ??= this.countInjected();
+    return this.countedInjected;
+  }
+
+  private countInjected(): InjectedCount {
+    let [ofEntities, others] = [0, 0];
+    for (const spec of this.contents.injected) {
+      const tool = this.find(spec.id);
+      if (tool?.spec !== spec || tool.surface) continue;
+      if (tool.entity) ofEntities += 1;
+      else others += 1;
+    }
+    return { ofEntities, others };
   }
 
   /** The number of entity instances. */

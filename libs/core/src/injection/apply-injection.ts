@@ -93,14 +93,10 @@ function withRemoved(toolset: Toolset, injection: ToolInjection, strategy: strin
   return { toolset: kept.toolset, removed: [...without.removed, ...kept.removed] };
 }
 
-/** Counts the tools that can still be injected: removed ones do not count, and neither do surfaces. */
+/** Returns the number of tools that can still be injected. */
 export function roomIn(toolset: Toolset, { injectedTools }: Pick<Limits, 'injectedTools'>): InjectionRoom {
-  const counted = toolset.injected.flatMap((spec) => {
-    const tool = toolset.find(spec.id);
-    return tool?.spec === spec && !tool.surface ? [tool] : [];
-  });
-  const others = counted.filter(({ entity }) => !entity).length;
-  return { entities: injectedTools - counted.length, others: injectedTools - others };
+  const { ofEntities, others } = toolset.injectedNow;
+  return { entities: injectedTools - ofEntities - others, others: injectedTools - others };
 }
 
 /** The outcome of adding tools. */

@@ -100,9 +100,7 @@ export class ResultInjection {
       limits,
       handles,
       withheld,
-      get room() {
-        return roomIn(toolset, limits).others; // few strategies ask for it
-      },
+      room: roomIn(toolset, limits).others,
     });
   }
 

@@ -103,6 +103,7 @@ export class CountedSpending extends SpendingLedger {
 
   /** Counts a call that is let in. A promise resolves to what all other sessions of the account had spent by then. */
   charge(call: SpentCall): Promise<RunSpending> | undefined {
+    if (!this.isCounting) return undefined;
     const amounts = this.amountsOf(call);
     const added = Object.entries(amounts);
     if (added.length === 0) return undefined;
