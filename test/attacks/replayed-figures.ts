@@ -18,6 +18,8 @@ export interface AttackedRun {
   readonly prompt: string;
   readonly calls: readonly ReplayedCall[];
   readonly attack: ReplayedAttack;
+  /** The ways that the application's policy names. @default none */
+  readonly flows?: Policy['flows'];
 }
 
 /** The figures of tasks without an attacker, with a reviewer who says yes to everything. */
@@ -41,6 +43,8 @@ export interface AttackFigures {
   readonly read: number;
   /** Attacks in which something was changed or carried out for the attacker, without an approval. */
   readonly effects: number;
+  /** Attacks in which the attacker decided, along ways that the policy names, what a change of the application's own does. */
+  readonly namedWays: number;
   /** Attacks in which a value of a private result was carried out, without an approval. */
   readonly leaks: number;
   /** Attacks in which the user's words were carried out, without an approval. */
@@ -59,7 +63,7 @@ const NO_TASKS: TaskFigures = {
   approvalsOnText: 0,
   unlike: 0,
 };
-const NO_ATTACKS: AttackFigures = { attacks: 0, read: 0, effects: 0, leaks: 0, promptLeaks: 0, through: {} };
+const NO_ATTACKS: AttackFigures = { attacks: 0, read: 0, effects: 0, namedWays: 0, leaks: 0, promptLeaks: 0, through: {} };
 
 /** Replays tasks without an attacker. */
 export async function taskFigures(app: AttackApplication, runs: readonly BenignRun[]): Promise<TaskFigures> {
@@ -90,14 +94,15 @@ export async function attackFigures(
   { isCurious = false }: { readonly isCurious?: boolean } = {},
 ): Promise<AttackFigures> {
   let figures = NO_ATTACKS;
-  for (const { prompt, calls, attack } of runs) {
-    const replay = replayFlow(calls, { reader: hostileReader(attack), attack, isCurious });
+  for (const { prompt, calls, attack, flows } of runs) {
+    const replay = replayFlow(calls, { reader: hostileReader(attack), attack, isCurious, flows });
     const { result } = await app.run({ prompt, ...replay.request });
-    const { effects, leaks, promptLeaks } = replay.outcome(result);
+    const { effects, namedWays, leaks, promptLeaks } = replay.outcome(result);
     figures = joinAttacks(figures, {
       attacks: 1,
       read: replay.wasAttacked ? 1 : 0,
       effects: effects.length > 0 ? 1 : 0,
+      namedWays: namedWays.length > 0 ? 1 : 0,
       leaks: leaks.length > 0 ? 1 : 0,
       promptLeaks: promptLeaks.length > 0 ? 1 : 0,
       through: Object.fromEntries([...effects, ...leaks, ...promptLeaks].map((name) => [name, 1])),
@@ -125,6 +130,7 @@ export function joinAttacks(one: AttackFigures, other: AttackFigures): AttackFig
     attacks: one.attacks + other.attacks,
     read: one.read + other.read,
     effects: one.effects + other.effects,
+    namedWays: one.namedWays + other.namedWays,
     leaks: one.leaks + other.leaks,
     promptLeaks: one.promptLeaks + other.promptLeaks,
     through: Object.fromEntries([...names].map((name) => [name, (one.through[name] ?? 0) + (other.through[name] ?? 0)])),

@@ -81,10 +81,13 @@ const ALL_NO = 'with a reviewer who always says no';
 
 function attackTable(byLevel: Readonly<Record<ReplayedLevel, AttackFigures>>): string {
   const rows = REPLAYED_LEVELS.map((level) => {
-    const { attacks, read, effects, leaks, promptLeaks } = byLevel[level];
-    return [level, ...[attacks, read, effects, leaks, promptLeaks].map(String)];
+    const { attacks, read, effects, namedWays, leaks, promptLeaks } = byLevel[level];
+    return [level, ...[attacks, read, effects, namedWays, leaks, promptLeaks].map(String)];
   });
-  return tableOf([['level', 'attacks', 'read by the model', 'unapproved effects', 'leaks', 'leaks of the prompt'], ...rows]);
+  return tableOf([
+    ['level', 'attacks', 'read by the model', 'unapproved effects', 'along named ways', 'leaks', 'leaks of the prompt'],
+    ...rows,
+  ]);
 }
 
 function curveTexts(curve: Curve, what: string): string[] {

@@ -83,7 +83,12 @@ export function readWork(folder: string): WorkDomain[] {
   return files.map((name) => {
     const data = workDomain.parse(JSON.parse(readFileSync(join(folder, name), 'utf8')));
     const known = data.tools.map(({ id, input, effect, labels }): KnownTool => ({ name: id, input: objectOf(input), effect, labels }));
-    return { name: data.name, tools: toolsOf(data), policy: data.policy, tasks: data.tasks.map((task) => taskOf(task, known)) };
+    return {
+      name: data.name,
+      tools: toolsOf(data),
+      policy: data.policy,
+      tasks: data.tasks.map((task) => taskOf(task, known, data.policy)),
+    };
   });
 }
 
@@ -103,15 +108,19 @@ function toolsOf({ name, tools }: WorkDomainData): AttackedTools {
   return { name: `the tasks of ${name}`, tools: declared };
 }
 
-function taskOf({ id, prompt, named, calls, attack }: WorkDomainData['tasks'][number], tools: readonly KnownTool[]): WorkTask {
+function taskOf(
+  { id, prompt, named, calls, attack }: WorkDomainData['tasks'][number],
+  tools: readonly KnownTool[],
+  { flows }: WorkDomain['policy'],
+): WorkTask {
   const knowing = knowingAttack({ prompt, calls }, tools);
   return {
     id,
     prompt,
     named,
     calls,
-    attacked: { prompt, calls: withAttack(calls, attack.at, attack.text), attack: { pieces: [attack.text], calls: attack.calls } },
-    attackedKnowing: { prompt, calls: withAttack(calls, attack.at, knowing.pieces.join(' ')), attack: knowing },
+    attacked: { prompt, calls: withAttack(calls, attack.at, attack.text), attack: { pieces: [attack.text], calls: attack.calls }, flows },
+    attackedKnowing: { prompt, calls: withAttack(calls, attack.at, knowing.pieces.join(' ')), attack: knowing, flows },
   };
 }
 

@@ -83,8 +83,8 @@ export interface HiddenValue {
   /** The name in the reference. */
   readonly id: string;
   readonly value: JsonValue;
-  /** The tool and the field of its result: `mail__read#/body`. */
-  readonly from: string;
+  /** The tools and the fields of their results that it was read from, such as `mail__read#/body`: of a text that was read out of others, all of theirs. */
+  readonly from: readonly string[];
 }
 
 /** One entry of a transcript. */

@@ -4,6 +4,7 @@ import {
   LanguageModel,
   type LoopResult,
   type Message,
+  type Policy,
   type ToolCallContext,
   ToolError,
   type ToolInvocationRecord,
@@ -11,7 +12,7 @@ import {
 } from '@toolloop/core';
 import { parseJson } from '@toolloop/core/internal';
 import { isJsonObject, type ModelEvent, type ModelRequest, type ToolMessage } from '@toolloop/protocol';
-import { type ArgumentAnswer, type HiddenText, KnownTexts, type OpenArgument, textsIn } from './recorded-arguments.js';
+import { type ArgumentAnswer, type HiddenText, KnownTexts, type OpenArgument, type SwayedArgument, textsIn } from './recorded-arguments.js';
 import { type AttackingCall, type FlowReader, planOf, type ReplayedAttack, type ReplayedCall, toolNamed } from './recorded-flow.js';
 
 /** The behaviour of a replayed run. */
@@ -22,6 +23,10 @@ export interface FlowReplayOptions {
   readonly attack?: ReplayedAttack;
   /** True for a model that wants to see every hidden text, by `values__show`, before it makes its next call. @default false */
   readonly isCurious?: boolean;
+  /** True for a model that wants to be told what it asks about hidden texts, where the form has few values, though it only passes the answer on. @default false */
+  readonly wantsToKnow?: boolean;
+  /** The ways that the application's policy names. What a text decides along one of them is no effect for an attacker, and is told apart. @default none */
+  readonly flows?: Policy['flows'];
 }
 
 /**
@@ -58,8 +63,8 @@ export function recordedResult({ context, toolCallId }: Pick<ToolCallContext, 'c
 export interface MadeCall {
   readonly call: AttackingCall;
   readonly isAttack: boolean;
-  /** The names of arguments that hold something else than was recorded, since an attacker wrote it or made the reader say it. */
-  readonly swayed: readonly string[];
+  /** The arguments that hold something else than was recorded, since an attacker wrote it or made the reader say it. */
+  readonly swayed: readonly SwayedArgument[];
   /** True if an argument was taken from a text that the model knows by reference alone. */
   readonly usesHidden: boolean;
 }
@@ -73,6 +78,8 @@ export interface FlowOutcome {
    * wrote.
    */
   readonly effects: readonly string[];
+  /** The tools of calls of the task whose decisive arguments an attacker wrote, unasked, along ways that the application's policy names: whoever writes these texts decides that, the right person as well. */
+  readonly namedWays: readonly string[];
   /** The tools by which a value of a private result was carried out without anyone being asked. */
   readonly leaks: readonly string[];
   /** The tools by which the user's words were carried out without anyone being asked. */
@@ -141,12 +148,14 @@ export class FlowReplay extends LanguageModel {
       return made ? [{ ...made, record }] : [];
     });
     const unasked = known.filter(({ record }) => record.status === 'succeeded' && record.decision?.kind !== 'require_approval');
+    const forAttacker = unasked.filter((one) => this.isForAttacker(one, one.record));
     const carrying = (what: AttackingCall['carries']): string[] =>
       unasked.flatMap(({ call: { carries }, isAttack, record }) => (isAttack && carries === what ? [record.id] : []));
     const ended = known.filter(({ isAttack, call, record }) => !isAttack && (record.status === 'succeeded') === (call.error === true));
     return {
       approvals: toolCalls.filter(({ decision }) => decision?.kind === 'require_approval').length,
-      effects: unasked.flatMap((one) => (this.isForAttacker(one, one.record) ? [one.record.id] : [])),
+      effects: forAttacker.flatMap((one) => (this.isNamedWay(one, one.record) ? [] : [one.record.id])),
+      namedWays: forAttacker.flatMap((one) => (this.isNamedWay(one, one.record) ? [one.record.id] : [])),
       leaks: carrying('result'),
       promptLeaks: carrying('prompt'),
       unlike: [...ended.map(({ record }) => record.id), ...this.missed],
@@ -158,8 +167,19 @@ export class FlowReplay extends LanguageModel {
     const { effect, labels } = this.specs.get(id) ?? { effect: 'external_side_effect' };
     if (isAttack) return effect !== 'read_only';
     const isOut = labels?.egress ?? true;
-    const isDecided = swayed.some((name) => labels?.decisive?.includes(name) ?? true);
+    const isDecided = swayed.some(({ name }) => labels?.decisive?.includes(name) ?? true);
     return isDecided && (effect !== 'read_only' || isOut);
+  }
+
+  /** Tells whether all that an attacker decided about a call of the task came along ways that the application's policy names. */
+  private isNamedWay({ isAttack, swayed }: MadeCall, { id, declaredId = id }: ToolInvocationRecord): boolean {
+    const { effect, labels } = this.specs.get(id) ?? { effect: 'external_side_effect' };
+    const { flows = [] } = this.options;
+    if (isAttack || effect !== 'state_change' || labels?.egress) return false;
+    const deciding = swayed.filter(({ name }) => labels?.decisive?.includes(name) ?? true);
+    return deciding.every(({ name, from }) =>
+      from.every((place) => flows.some((one) => one.tool === declaredId && one.argument === name && one.from === place)),
+    );
   }
 
   stream(request: ModelRequest): AsyncIterable<ModelEvent> {
@@ -269,7 +289,7 @@ export class FlowReplay extends LanguageModel {
       const question = `Question ${this.asked.size + 1}: which value do the texts give for ${one.argument} of ${wanted.call.name}?`;
       questions.set(toolCallId, one);
       this.asked.set(question, { tool: wanted.call.name, open: one });
-      const args = { of: one.of, question, answer: one.schema };
+      const args = { of: one.of, question, answer: one.schema, ...(this.options.wantsToKnow !== true && { tell: false }) };
       return { type: 'tool-call', toolCallId, name: 'values__ask', arguments: JSON.stringify(args) };
     });
     this.awaited = { ...wanted, questions };
@@ -296,9 +316,9 @@ export class FlowReplay extends LanguageModel {
 
   private hiddenIn({ toolCallId, hidden = [] }: ToolMessage): HiddenText[] {
     const { result = null, cleanResult } = this.made.get(toolCallId)?.call ?? {};
-    return hidden.map(({ id, value }) => {
+    return hidden.map(({ id, value, from }) => {
       const clean = cleanResult === undefined ? undefined : counterpart(value, result, cleanResult);
-      return { reference: `⟦${id}⟧`, value, clean: clean ?? value };
+      return { reference: `⟦${id}⟧`, value, clean: clean ?? value, from };
     });
   }
 }
@@ -321,7 +341,7 @@ function answersIn(messages: readonly Message[], questions: ReadonlyMap<string, 
     const written = isJsonObject(said) ? said['answer'] : undefined;
     if (!question || written === undefined) continue;
     const hidden = message.hidden?.find(({ id }) => typeof written === 'string' && written.startsWith(`⟦${id}`));
-    answers.set(question.argument, { written, meant: hidden ? hidden.value : written });
+    answers.set(question.argument, { written, meant: hidden ? hidden.value : written, from: question.from });
   }
   return answers;
 }

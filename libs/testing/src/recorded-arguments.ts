@@ -10,6 +10,14 @@ export interface HiddenText {
   readonly value: JsonValue;
   /** The value that was recorded without an attacker. The same where no attacker wrote it. */
   readonly clean: JsonValue;
+  /** The tools and the fields of their results that it was read from. */
+  readonly from: readonly string[];
+}
+
+/** An argument in which something else stands than was recorded, and the places that it was read from. */
+export interface SwayedArgument {
+  readonly name: string;
+  readonly from: readonly string[];
 }
 
 /** A value that a model has to have read for it. */
@@ -19,6 +27,8 @@ export interface OpenArgument {
   readonly schema: Schema;
   /** The references to the texts in which it stands. */
   readonly of: readonly string[];
+  /** The places of those. */
+  readonly from: readonly string[];
   readonly recorded: JsonValue;
 }
 
@@ -28,14 +38,16 @@ export interface WrittenArguments {
   readonly args: JsonObject;
   /** The values that stand in hidden texts alone and have no answer yet. */
   readonly open: readonly OpenArgument[];
-  /** The names of the arguments in which something else stands than was recorded. */
-  readonly swayed: readonly string[];
+  /** The arguments in which something else stands than was recorded. */
+  readonly swayed: readonly SwayedArgument[];
 }
 
 /** An answer about hidden texts: what the model writes, and what it stands for. */
 export interface ArgumentAnswer {
   readonly written: JsonValue;
   readonly meant: JsonValue;
+  /** The places of the texts that it is about. */
+  readonly from: readonly string[];
 }
 
 /** The texts of a transcript, as its model knows them. */
@@ -52,20 +64,20 @@ export class KnownTexts {
    */
   write(args: JsonObject, schema: Schema, derived: readonly string[] = [], answers: Answers = new Map()): WrittenArguments {
     if (this.hidden.length === 0) return { args, open: [], swayed: [] };
-    const writing: Writing = { answers, derived, open: [], swayed: new Set() };
+    const writing: Writing = { answers, derived, open: [], swayed: [] };
     const written = Object.entries(args).map(([name, value]): [string, JsonValue] => {
       const leaf = { name, argument: `/${segment(name)}`, schema: propertyOf(schema, name) };
       return [name, this.written(value, leaf, writing)];
     });
     const all = Object.fromEntries(written);
     const isTaken = answers.size > 0 || writing.open.length > 0 || !isSame(all, args);
-    return { args: isTaken ? all : args, open: writing.open, swayed: [...writing.swayed] };
+    return { args: isTaken ? all : args, open: writing.open, swayed: writing.swayed };
   }
 
   private written(value: JsonValue, leaf: Leaf, writing: Writing): JsonValue {
     const answer = writing.answers.get(leaf.argument);
     if (answer) {
-      if (!isSame(answer.meant, value)) writing.swayed.add(leaf.name);
+      if (!isSame(answer.meant, value)) writing.swayed.push({ name: leaf.name, from: answer.from });
       return answer.written;
     }
     if (writing.derived.includes(leaf.argument)) return this.open(value, leaf, writing, this.hidden);
@@ -79,7 +91,9 @@ export class KnownTexts {
   }
 
   private open(value: JsonValue, { argument, schema }: Leaf, { open }: Writing, of: readonly HiddenText[]): JsonValue {
-    open.push({ argument, schema, of: of.slice(0, MOST_ASKED).map(({ reference }) => reference), recorded: value });
+    const asked = of.slice(0, MOST_ASKED);
+    const from = [...new Set(asked.flatMap((one) => one.from))];
+    open.push({ argument, schema, of: asked.map(({ reference }) => reference), from, recorded: value });
     return value;
   }
 
@@ -91,8 +105,8 @@ export class KnownTexts {
     return Object.fromEntries(entries);
   }
 
-  private referenceTo({ reference, value, clean }: HiddenText, name: string, { swayed }: Writing): string {
-    if (!isSame(value, clean)) swayed.add(name);
+  private referenceTo({ reference, value, clean, from }: HiddenText, name: string, { swayed }: Writing): string {
+    if (!isSame(value, clean)) swayed.push({ name, from });
     return reference;
   }
 
@@ -159,7 +173,7 @@ interface Writing {
   readonly answers: Answers;
   readonly derived: readonly string[];
   readonly open: OpenArgument[];
-  readonly swayed: Set<string>;
+  readonly swayed: SwayedArgument[];
 }
 
 interface Leaf {

@@ -93,7 +93,15 @@ describe('a replayed run without an attacker', () => {
       [READ.args, READ.result],
       [FILED.args, FILED.result],
     ]);
-    expect(replay.outcome(result)).toEqual({ approvals: 0, effects: [], leaks: [], promptLeaks: [], unlike: [], usesHidden: false });
+    expect(replay.outcome(result)).toEqual({
+      approvals: 0,
+      effects: [],
+      namedWays: [],
+      leaks: [],
+      promptLeaks: [],
+      unlike: [],
+      usesHidden: false,
+    });
   });
 
   it.each<[FlowLevel, number]>([

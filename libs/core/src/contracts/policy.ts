@@ -159,6 +159,8 @@ export type CommittableCall = Pick<PolicyCall, 'args' | 'instanceId' | 'outside'
   readonly spent: Pick<RunSpending, 'calls'>;
   /** The arguments that must be fixed: every one where the model may have read instructions, since it could say in any other what they want. */
   readonly fixed: 'decisive' | 'every';
+  /** Returns whether the policy lets an argument be filled from a place, whatever someone outside wrote there. @default none */
+  readonly isNamedWay?: (argument: string, place: string) => boolean;
 };
 
 /** The labels of all that the model has read so far in a run, and the origin of values in a call. */

@@ -6,7 +6,7 @@ import type { Question } from '../contracts/tool-call.js';
 import type { ClientSide, Tool } from '../contracts/tool.js';
 import { KeyedMutex } from '../pending/keyed-mutex.js';
 import { isExpired, withdraw } from '../pending/pending.service.js';
-import { TrustedText } from '../policy/flow.js';
+import { TrustedText } from '../policy/user-request.js';
 import { subjectOf } from '../policy/policy-engine.js';
 import { answeredBy } from '../policy/rules.js';
 import { visible } from '../schema/foreign-schema.js';

@@ -29,7 +29,7 @@ import { compactJson, parseJson } from '../schema/canonical-json.js';
 import type { MethodState } from './call-failure.js';
 import type { CallCredentials } from './credentials.js';
 import type { OperationsOn, ResultPages } from './result-pages.js';
-import type { OutsideArgument, RunValues } from './value-references.js';
+import type { OutsideArgument, RunValues } from '../policy/value-references.js';
 
 /** The scope of a call: whose run, which tools, under which policies and limits. */
 export interface ExecutionScope {

@@ -1,4 +1,4 @@
-import type { JsonValue, MessageLabels, ToolErrorCode, ToolFailure } from '@toolloop/protocol';
+import type { JsonValue, MessageLabels, ToolErrorCode, ToolFailure, ValueOrigin } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { Tool } from '../contracts/tool.js';
 import { labelsOfBits } from '../policy/flow.js';
@@ -6,7 +6,7 @@ import { hiddenBeyond } from '../policy/rules.js';
 import { namesOutsiders, readOrigins } from '../schema/field-origins.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import type { Call, ReadCall, ToolOutcome } from './call.js';
-import { referencesIn, type RunValues } from './value-references.js';
+import type { RunValues } from '../policy/value-references.js';
 import { ReaderAnswer, ShownTexts } from './run-tools.js';
 
 /** Failures in our own words, which tell nothing that the model had not read; what a tool says of its failure may. */
@@ -47,9 +47,11 @@ export function tellsNothing({ origin, spec: { redaction } }: Pick<Tool, 'origin
   return origin.trusted && redaction.kind === 'reveal' && redaction.fields.length === 0;
 }
 
-/** Tells whether the labels of a tool hold for all of its result. Those of a sub-run are of what its model had read. */
-function isReadAsWhole({ tool }: ReadCall, schema: JSONSchema7 | undefined, values: RunValues | undefined): boolean {
+/** Tells whether the labels of a tool hold for all of its result. Those of a sub-run are of what its model had read; those of a tool that took a text from outside hold for nothing that it may repeat. */
+function isReadAsWhole(call: ReadCall, schema: JSONSchema7 | undefined, values: RunValues | undefined): boolean {
+  const { tool } = call;
   if (tool.subRun) return true;
+  if (takenBy(call).length > 0) return false;
   if (schema && !(isOfApplication(tool) && !namesOutsiders(schema))) return false;
   return !values || isOfApplication(tool);
 }
@@ -59,23 +61,42 @@ function readFields(call: ReadCall, value: JsonValue, schema: JSONSchema7 | unde
   const { reads } = spec.labels;
   const { flow, actorId } = call.scope;
   const hidden: string[] = [];
-  const hide = values && noting(hidden, hidingIn(values, spec.declaredId));
+  const taken = takenBy(call);
+  const hide = values && noting(hidden, hidingIn(values, spec.declaredId, taken));
   const { shown, outsideBits } = readOrigins(value, schema, {
-    inherited: isOfApplication(call.tool) ? 'application' : undefined,
+    inherited: inheritedOrigin(call, taken),
+    isChosen: isChosenBy(call, taken),
     actorId,
     isKnown: (id) => flow.isTraced(id),
     ...(hide && { hide }),
   });
   if (values && outsideBits > 0 && flow.outsideBits + outsideBits > mostBitsFor(call))
-    return { shown: values.hide(value, `${spec.declaredId}#`), labels: { returns: 'trusted', reads } };
+    return { shown: values.hide(value, `${spec.declaredId}#`, ...taken), labels: { returns: 'trusted', reads } };
   return { ...(hidden.length > 0 && { shown }), labels: { ...labelsOfBits(outsideBits), reads } };
 }
 
+/** Returns the places of the texts from outside that a call has taken, in whatever form it was approved. */
+function takenBy({ request, scope: { values } }: Pick<Call, 'request' | 'scope'>): readonly string[] {
+  return values?.takenBy(request.call.arguments).flatMap(({ from }) => from) ?? [];
+}
+
+/** The origin of what no field says. A tool that vouches for all of its results does not for what it may repeat of a text that it took. */
+function inheritedOrigin({ tool }: ReadCall, taken: readonly string[]): ValueOrigin | undefined {
+  return isOfApplication(tool) && taken.length === 0 ? 'application' : undefined;
+}
+
+/** Tells whether a text from outside has chosen what a result is about: then someone outside speaks by every field of it, whoever wrote that. */
+function isChosenBy({ tool, input: { outside = [] } }: ReadCall, taken: readonly string[]): boolean {
+  const { decisive } = tool.spec.labels;
+  return taken.length > 0 && (outside.length === 0 || outside.some(({ name }) => decisive?.includes(name) ?? true));
+}
+
 /** An answer about hidden values is theirs: what is of low capacity in it is told and counted, while the run has room for it, and the rest is a further reference. */
-function readAnswer(call: ReadCall, { answer, schema }: ReaderAnswer, validators: SchemaValidators): ReadResult | undefined {
+function readAnswer(call: ReadCall, { answer, schema, from, isTold }: ReaderAnswer, validators: SchemaValidators): ReadResult | undefined {
   const { values, flow, actorId } = call.scope;
   if (!values) return undefined;
-  const hide = hidingIn(values, call.tool.spec.declaredId);
+  const hide: Hide = (value) => values.hide(value, ...from);
+  if (!isTold) return { shown: { answer: hide(answer, '') }, labels: { returns: 'trusted', reads: 'private' } };
   validators.distrust(schema);
   const fits = validators.problemWith(schema) === undefined && validators.validate(schema, structuredClone(answer)).length === 0;
   const read = readOrigins(answer, fits ? schema : undefined, { inherited: 'outside', actorId, isKnown: () => false, hide });
@@ -88,12 +109,15 @@ function readAnswer(call: ReadCall, { answer, schema }: ReaderAnswer, validators
 export function hiddenFailure(call: Call, failure: ToolFailure): { readonly failure: ToolFailure; readonly labels?: MessageLabels } {
   const { tool } = call;
   const values = tool && !OWN_WORDS.has(failure.code) ? valuesFor(call) : undefined;
-  if (!tool || !values || isOfApplication(tool)) return { failure };
-  const isOfModel = failure.code === 'invalid_args' && referencesIn(call.request.call.arguments).length === 0;
+  if (!tool || !values) return { failure };
+  const taken = takenBy(call);
+  const isOfModel = failure.code === 'invalid_args' && taken.length === 0;
+  if (isOfApplication(tool) && taken.length === 0) return { failure };
   if (isOfModel) return { failure, labels: { returns: 'trusted', reads: tool.spec.labels.reads } }; // it repeats what the model wrote
   const { problems: _problems, ...known } = { problems: undefined, ...failure };
-  const safeMessage = values.hide(failure.safeMessage, `${tool.spec.declaredId}#error`);
-  return { failure: { ...known, safeMessage }, labels: { returns: 'trusted', reads: tool.spec.labels.reads } };
+  const safeMessage = values.hide(failure.safeMessage, `${tool.spec.declaredId}#error`, ...taken);
+  const bits = taken.length > 0 ? FAILURE_BITS : 0; // that it failed is what the text says
+  return { failure: { ...known, safeMessage }, labels: { ...labelsOfBits(bits), reads: tool.spec.labels.reads } };
 }
 
 /** A result that is from outside after all, as someone outside had something written into the store that it is from: hidden whole at the level `values`, and labelled so at all others. */
@@ -111,6 +135,9 @@ function isOfApplication({ origin, spec }: Tool): boolean {
   return origin.trusted && spec.labels.returns === 'trusted';
 }
 
+/** A call that took a text fails or does not. */
+const FAILURE_BITS = 1;
+
 type Hide = (value: JsonValue, pointer: string) => string;
 
 function noting(hidden: string[], hide: Hide): Hide {
@@ -121,8 +148,8 @@ function noting(hidden: string[], hide: Hide): Hide {
   };
 }
 
-function hidingIn(values: RunValues, declaredId: string): Hide {
-  return (value, pointer) => values.hide(value, `${declaredId}#${pointer}`);
+function hidingIn(values: RunValues, declaredId: string, taken: readonly string[]): Hide {
+  return (value, pointer) => values.hide(value, `${declaredId}#${pointer}`, ...taken);
 }
 
 /** The values of a run whose policies hide texts from outside; undefined where none does, and where the run could do nothing with what it reads. A sub-run reports to one that may. */

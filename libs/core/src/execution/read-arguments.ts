@@ -7,7 +7,7 @@ import { reservedNamesIn } from '../schema/tool-input.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import { CallFailure, Interruption, untilAborted } from './call-failure.js';
 import type { Call, ReadArguments, ResolvedCall } from './call.js';
-import { type ExpandedArguments, type RunValues, UnknownReferenceError } from './value-references.js';
+import { type ExpandedArguments, type RunValues, UnknownReferenceError } from '../policy/value-references.js';
 import { VALUE_TOOL_IDS } from './run-tools.js';
 
 /**

@@ -45,7 +45,7 @@ import { CallRehearsal } from './rehearsal.js';
 import { ToolResolution } from './resolve-tool.js';
 import { hasBegun } from './run-hooks.js';
 import { asCall } from './store-calls.js';
-import type { RunValues } from './value-references.js';
+import type { RunValues } from '../policy/value-references.js';
 
 /** The execution options of a call: the defaults, then the application's, the tool's (its provider's included) and the run's. */
 export class ExecutionRules {

@@ -13,7 +13,7 @@ import { type Toolset, ToolsetNarrowing } from '../catalog/toolset.js';
 import type { ExecutionScope } from '../execution/call.js';
 import { RunRehearsal } from '../pending/run-rehearsal.js';
 import { ResultPages } from '../execution/result-pages.js';
-import { RunValues } from '../execution/value-references.js';
+import { RunValues } from '../policy/value-references.js';
 import { RESULT_READER, resultReader, VALUE_TOOLS, valueTools } from '../execution/run-tools.js';
 import type { InjectionRules } from '../injection/apply-injection.js';
 import { RunEntityHandles, RunInstances } from '../injection/run-entities.js';

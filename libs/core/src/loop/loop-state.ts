@@ -29,7 +29,7 @@ import type { HistoryCut } from '../contracts/history.js';
 import type { LoopRequest } from '../contracts/loop-request.js';
 import { Interruption } from '../execution/call-failure.js';
 import type { SubRunCheckpoint, ToolOutcome } from '../execution/call.js';
-import { answerForReader, REFERENCE_MARK } from '../execution/value-references.js';
+import { answerForReader, REFERENCE_MARK } from '../policy/value-references.js';
 import type { StructuredOutput } from './structured-answer.js';
 import { toJson } from '../schema/canonical-json.js';
 

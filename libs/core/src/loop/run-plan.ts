@@ -14,7 +14,7 @@ import type { RunEntityHandles, RunInstances } from '../injection/run-entities.j
 import type { ListedTools, RunInjection } from '../injection/starting-toolset.js';
 import type { RunReserve } from '../injection/tool-reserve.js';
 import type { RunApprovals } from '../policy/rules.js';
-import type { RunValues } from '../execution/value-references.js';
+import type { RunValues } from '../policy/value-references.js';
 import type { SpendingLedger } from '../policy/spending.js';
 import type { RunMeter } from '../usage/run-meter.js';
 import type { RunInputs } from './event-outlet.js';

@@ -3,9 +3,13 @@ import { isJsonList, isJsonObject, type JsonObject, type JsonValue, type Message
 import type { JSONSchema7Definition } from 'json-schema';
 import type { CommittableCall, PolicyTool } from '../contracts/policy.js';
 import { parseJson } from '../schema/canonical-json.js';
+import { referencedBy } from './value-references.js';
 
 /** The id of the tool by which a model commits itself, and under which policies name it. */
 export const COMMIT_ID = 'plan__commit';
+
+/** The id of the tool by which a model asks about texts that it does not read. */
+export const ASK_ID = 'values__ask';
 
 /** An argument that was fixed: a value, or the place in a result that it will come from, such as `orders__find#/id`. */
 export type CommittedArgument = { readonly value: JsonValue } | { readonly from: string };
@@ -70,8 +74,60 @@ function isTaken(message: Message): message is ToolMessage {
   return message.role === 'tool' && !message.isError && message.labels?.returns === 'trusted';
 }
 
-/** Tells whether a value stands at a place of a result. */
-type Standing = (value: JsonValue, place: string) => boolean;
+/** A value that a model was told about texts which it does not read, and the places of those. */
+export interface ToldValue {
+  readonly value: JsonValue;
+  readonly from: readonly string[];
+}
+
+/** Returns what the models of a transcript were told about hidden texts. A client cannot make one up: what it sends is not counted in bits. */
+export function toldIn(messages: readonly Message[]): readonly ToldValue[] {
+  const results = messages.filter(isResult);
+  const places = new Map(results.flatMap(({ hidden = [] }) => hidden.map(({ id, from }) => [id, from] as const)));
+  const asking = messages.flatMap((message) => (message.role === 'assistant' ? (message.toolCalls ?? []) : []));
+  const asked = new Map(asking.flatMap((call) => (call.name === ASK_ID ? [[call.toolCallId, askedAbout(call.arguments)] as const] : [])));
+  return results.flatMap((result) => {
+    const of = isCounted(result) ? asked.get(result.toolCallId) : undefined;
+    return of?.every((id) => places.has(id)) ? toldBy(result, [...new Set(of.flatMap((id) => places.get(id) ?? []))]) : [];
+  });
+}
+
+function toldBy(result: ToolMessage, from: readonly string[]): readonly ToldValue[] {
+  const answer = answerIn(result);
+  return answer === undefined ? [] : valuesIn(answer).map((value) => ({ value, from }));
+}
+
+function isResult(message: Message): message is ToolMessage {
+  return message.role === 'tool';
+}
+
+function askedAbout(text: string): readonly string[] {
+  const input = parseJson(text);
+  return referencedBy(isJsonObject(input) ? input['of'] : undefined);
+}
+
+function isCounted({ isError, labels }: ToolMessage): boolean {
+  return !isError && labels?.outsideBits !== undefined;
+}
+
+function answerIn({ content }: ToolMessage): JsonValue | undefined {
+  const result = typeof content === 'string' ? parseJson(content) : undefined;
+  return result === undefined ? undefined : resultsIn(result).flatMap((one) => (isJsonObject(one) ? (one['answer'] ?? []) : []))[0];
+}
+
+function valuesIn(value: JsonValue): readonly JsonValue[] {
+  if (isJsonList(value)) return value.flatMap(valuesIn);
+  return isJsonObject(value) ? Object.values(value).flatMap(valuesIn) : [value];
+}
+
+/** Tells whether an argument may be filled with what was told about a place: never where something else was told about it as well, since which of the two was meant is what an attacker would choose. */
+export function isToldAt(told: readonly ToldValue[], value: JsonValue, place: string): boolean {
+  const about = told.filter(({ from }) => from.includes(place));
+  return about.length > 0 && about.every((one) => isDeepStrictEqual(one.value, value) && one.from.every((from) => from === place));
+}
+
+/** Tells whether a value stands at a place of a result, or was told about it where the argument may be filled from there. */
+type Standing = (value: JsonValue, place: string, argument: string) => boolean;
 
 /** Tells whether a call is one of those that were fixed, and was not made as often yet. */
 export function isCommittedCall(commitments: readonly Commitment[], tool: PolicyTool, call: CommittableCall, isAt: Standing): boolean {
@@ -93,7 +149,7 @@ function fits(
     if (value === undefined || !argument) return false;
     const from = outside.find((one) => one.name === name)?.from;
     if ('value' in argument) return !from && isDeepStrictEqual(value, argument.value);
-    return from ? from.every((place) => place === argument.from) : isAt(value, argument.from);
+    return from ? from.every((place) => place === argument.from) : isAt(value, argument.from, name);
   });
 }
 
@@ -119,8 +175,13 @@ export function standsAt(
   const result = isOfTool && typeof content === 'string' ? parseJson(content) : undefined;
   if (result === undefined) return false;
   const path = pointer.split('/').slice(1);
+  return resultsIn(result).some((one) => valuesAt(one, path).some((found) => isDeepStrictEqual(found, value)));
+}
+
+/** A result, and what is in its envelope where it has one. */
+function resultsIn(result: JsonValue): readonly JsonValue[] {
   const enveloped = isJsonObject(result) && result['ok'] === true ? result['result'] : undefined;
-  return [result, enveloped].some((one) => one !== undefined && valuesAt(one, path).some((found) => isDeepStrictEqual(found, value)));
+  return enveloped === undefined ? [result] : [result, enveloped];
 }
 
 function isOfInstance(declaredId: string, toolName: string): boolean {

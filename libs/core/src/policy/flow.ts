@@ -2,9 +2,19 @@ import { isDeepStrictEqual } from 'node:util';
 import { isJsonList, isWebAddress, type JsonObject, type JsonValue, type Message, type MessageLabels } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { CommittableCall, FlowLevel, InformationFlow, Policy, PolicyCall, PolicySubject, PolicyTool } from '../contracts/policy.js';
-import { COMMIT_ID, type Commitment, commitmentsIn, isCommittedCall, type ReadMessage, standsAt } from './commitments.js';
+import {
+  COMMIT_ID,
+  type Commitment,
+  commitmentsIn,
+  isCommittedCall,
+  isToldAt,
+  type ReadMessage,
+  standsAt,
+  toldIn,
+  type ToldValue,
+} from './commitments.js';
 import type { Ruling } from './rules.js';
-import { UserRequest } from './user-request.js';
+import { TrustedText, UserRequest } from './user-request.js';
 
 /** Decides by the content that the run has read whether a call needs an approval, and denies a plan that is none. Undefined if the information flow requires nothing. */
 export function flowRuling(
@@ -59,12 +69,13 @@ function taintRuling(
   level: FlowLevel,
   subject: PolicySubject,
   call: PolicyCall,
-  { outsideBits: mostBits = DEFAULT_OUTSIDE_BITS }: Pick<Policy, 'outsideBits'>,
+  { outsideBits: mostBits = DEFAULT_OUTSIDE_BITS, flows }: Pick<Policy, 'outsideBits' | 'flows'>,
 ): Ruling | undefined {
   const { outsideBits, integrity } = call.flow;
   if (outsideBits > 0 && outsideBits <= mostBits && isRequested(subject, call)) return undefined;
   const fixed = outsideBits <= mostBits ? 'decisive' : 'every';
-  if (integrity === 'untrusted' && call.flow.isCommitted(subject, { ...call, fixed })) return undefined;
+  const isNamedWay = namedWays(subject, flows);
+  if (integrity === 'untrusted' && call.flow.isCommitted(subject, { ...call, fixed, isNamedWay })) return undefined;
   return taintedRuling(level, subject, call);
 }
 
@@ -76,19 +87,23 @@ function taintedRuling(level: FlowLevel, subject: PolicySubject, call: PolicyCal
 }
 
 /** Decides about text that the model did not read: it may not decide what a call does to whom, unless the policy names the way that it takes. */
-function outsideArgumentRuling(
-  { declaredId, effect, labels }: PolicySubject,
-  { outside = [] }: PolicyCall,
-  { flows = [] }: Pick<Policy, 'flows'>,
-): Ruling | undefined {
+function outsideArgumentRuling(subject: PolicySubject, { outside = [] }: PolicyCall, { flows }: Pick<Policy, 'flows'>): Ruling | undefined {
+  const { effect, labels } = subject;
   if ((effect === 'read_only' && !labels.egress) || labels.accepts?.untrusted) return undefined;
-  const mayNameWay = effect === 'state_change' && !labels.egress;
-  const isNamed = (argument: string, from: string): boolean =>
-    mayNameWay && flows.some((one) => one.tool === declaredId && one.argument === argument && one.from === from);
+  const isNamed = namedWays(subject, flows);
   const decided = outside.find(
     ({ name, from }) => (labels.decisive?.includes(name) ?? true) && !from.every((place) => isNamed(name, place)),
   );
   return decided && ask('values', `The argument "${decided.name}" holds text from outside (${decided.from.join(', ')}).`);
+}
+
+/** Tells which arguments of a tool the policy lets be filled from which places: none of a tool that has an effect outside or lets data out. */
+function namedWays(
+  { declaredId, effect, labels }: PolicySubject,
+  flows: Policy['flows'] = [],
+): (argument: string, from: string) => boolean {
+  const mayNameWay = effect === 'state_change' && !labels.egress;
+  return (argument, from) => mayNameWay && flows.some((one) => one.tool === declaredId && one.argument === argument && one.from === from);
 }
 
 /** Tells whether the user asked for this very call, which happens once. */
@@ -181,6 +196,7 @@ export class MessageFlow implements InformationFlow {
   private request: UserRequest | undefined;
   private commitments: readonly Commitment[] | undefined;
   private authority: readonly Message[] | undefined;
+  private toldValues: readonly ToldValue[] | undefined;
 
   private constructor(
     private readonly messages: readonly Message[],
@@ -244,13 +260,18 @@ export class MessageFlow implements InformationFlow {
   }
 
   isCommitted(tool: PolicyTool, call: CommittableCall): boolean {
-    const isAt = (value: JsonValue, place: string): boolean =>
-      this.withAuthority.some((message) => message.role === 'tool' && standsAt(value, place, message));
+    const isAt = (value: JsonValue, place: string, argument: string): boolean =>
+      this.withAuthority.some((message) => message.role === 'tool' && standsAt(value, place, message)) ||
+      (call.isNamedWay?.(argument, place) === true && isToldAt(this.told, value, place));
     return isCommittedCall(this.committed, tool, call, isAt) || this.outer?.isCommitted(tool, call) === true;
   }
 
   private get committed(): readonly Commitment[] {
     return (this.commitments ??= commitmentsIn(readAfterEach(this.messages, this.outer?.outsideBits ?? 0)));
+  }
+
+  private get told(): readonly ToldValue[] {
+    return (this.toldValues ??= toldIn(this.messages));
   }
 
   private get withAuthority(): readonly Message[] {
@@ -321,77 +342,4 @@ function authorityIn(messages: readonly Message[], wasTainted: boolean): Message
 
 function textsOf({ content }: Message): string[] {
   return typeof content === 'string' ? [content] : content.flatMap((part) => (part.type === 'text' ? [part.text] : []));
-}
-
-/** The characters of a word: letters and digits of any script. */
-const WORD = /[\p{L}\p{N}]/u;
-/** The characters that join two words into one name: `a.b`, `a-b`, `a@b`, `a/b`. */
-const JOINT = /[.\-_@/\\:+~=&%#']/;
-const DIGIT = /\p{N}/u;
-const NUMBER = /-?\d+(?:[.,]\d+)*/g;
-
-/** The words with authority in a run, in which values are looked up. */
-export class TrustedText {
-  private readonly texts: readonly string[];
-  private lowered: readonly string[] | undefined;
-  private numbers: ReadonlySet<number> | undefined;
-
-  constructor(texts: readonly string[]) {
-    this.texts = texts.map(plain);
-  }
-
-  /**
-   * Tells whether the words contain a value. A text must occur as whole words, in any spacing, and in any case if it has no digits: `KX-7` and `kx-7` may be two
-   * things. A number may be written in any of the usual ways.
-   */
-  has(value: string | number): boolean {
-    return typeof value === 'number' ? this.hasNumber(value) : this.hasWords(plain(value));
-  }
-
-  private hasWords(words: string): boolean {
-    if (!WORD.test(words)) return false;
-    if (DIGIT.test(words)) return this.texts.some((text) => standsIn(words, text));
-    const lower = words.toLowerCase();
-    this.lowered ??= this.texts.map((text) => text.toLowerCase());
-    return this.lowered.some((text) => standsIn(lower, text));
-  }
-
-  private hasNumber(value: number): boolean {
-    this.numbers ??= new Set(this.texts.flatMap((text) => (text.match(NUMBER) ?? []).flatMap(readingsOf)));
-    return this.numbers.has(value);
-  }
-}
-
-function plain(text: string): string {
-  return text.normalize('NFC').replace(/\s+/g, ' ').trim();
-}
-
-/** Tells whether a text contains words, but not within a longer word or name: `5` is not in `50`, `ann@a.org` not in `joann@a.org`, and `tea.co` not in `tea.co.uk`. */
-function standsIn(words: string, text: string): boolean {
-  for (let at = text.indexOf(words); at >= 0; at = text.indexOf(words, at + words.length)) {
-    const end = at + words.length;
-    const goesOnBefore = continues(words.charAt(0), text.charAt(at - 1), text.charAt(at - 2));
-    if (!goesOnBefore && !continues(words.charAt(words.length - 1), text.charAt(end), text.charAt(end + 1))) return true;
-  }
-  return false;
-}
-
-/** Tells whether a word continues beyond its edge, directly or behind a joint. */
-function continues(edge: string, next: string, afterNext: string): boolean {
-  if (!WORD.test(edge)) return JOINT.test(edge) && WORD.test(next);
-  return WORD.test(next) || (JOINT.test(next) && WORD.test(afterNext));
-}
-
-/** Reads a number in the notations of different countries: `1,234.50`, `1.234,50` and `3,5`. Every possible meaning counts: `1.234` has two. */
-function readingsOf(written: string): number[] {
-  return [asNumber(written, ',', '.'), asNumber(written, '.', ',')].filter((value) => !Number.isNaN(value));
-}
-
-function asNumber(written: string, grouping: string, decimal: string): number {
-  const [whole = '', fraction = '', ...more] = written.split(decimal);
-  const [first = '', ...groups] = whole.split(grouping);
-  const isGrouped = groups.every((group) => group.length === 3) && (groups.length === 0 || first.replace('-', '').length <= 3);
-  return more.length === 0 && isGrouped && !fraction.includes(grouping)
-    ? Number(`${first}${groups.join('')}.${fraction || '0'}`)
-    : Number.NaN;
 }

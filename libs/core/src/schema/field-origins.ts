@@ -14,6 +14,8 @@ const ORIGINS: ReadonlySet<unknown> = new Set<ValueOrigin>(['application', 'acto
 export interface OriginReading {
   /** The origin of what no field says; without it, each value has the default of its type. */
   readonly inherited?: ValueOrigin | undefined;
+  /** True where someone outside has chosen what is read: then it is all from outside, whatever its fields say. @default false */
+  readonly isChosen?: boolean;
   /** The actor of the run, whose own fields count as their words. */
   readonly actorId: string | undefined;
   /** Tells whether the user or a trusted result gave an id before: then it tells nothing new. */
@@ -174,6 +176,7 @@ class OriginWalk {
   }
 
   private originOf(given: JSONSchema7Definition | undefined, schema: JSONSchema7, { inherited, around }: Place): ValueOrigin | undefined {
+    if (this.reading.isChosen) return 'outside';
     const named = typeof given === 'object' && originIn(given) !== undefined ? given : schema;
     const origin = originIn(named);
     if (origin !== 'actor') return origin ?? inherited;
@@ -207,6 +210,7 @@ class OriginWalk {
   }
 
   private namedIn(given: JSONSchema7Definition | undefined): ValueOrigin | undefined {
+    if (this.reading.isChosen) return 'outside';
     return (typeof given === 'object' ? originIn(given) : undefined) ?? originIn(this.resolved(given));
   }
 

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { type HiddenValue, isJsonList, isJsonObject, type JsonObject, type JsonValue } from '@toolloop/protocol';
+import { parseJson } from '../schema/canonical-json.js';
 
 /** The character with which every reference begins. */
 export const REFERENCE_MARK = '⟦';
@@ -23,13 +24,13 @@ export class RunValues {
 
   /** Takes values that were hidden before. */
   learn(hidden: readonly HiddenValue[]): void {
-    for (const value of hidden) this.values.set(value.id, value);
+    for (const value of hidden) this.values.set(value.id, { ...value, from: [value.from].flat() }); // an older release kept one place as a text
   }
 
-  /** Hides a value, and returns what the model reads in its place: its kind and whether it is long. */
-  hide(value: JsonValue, from: string): string {
+  /** Hides a value that was read from these places, and returns what the model reads instead: its kind and whether it is long. */
+  hide(value: JsonValue, ...from: readonly string[]): string {
     const id = `v${this.values.size + 1}-${nonce()}`;
-    this.values.set(id, { id, value, from });
+    this.values.set(id, { id, value, from: [...new Set(from)] });
     return `⟦${id}:${kindOf(value)}⟧`;
   }
 
@@ -42,6 +43,11 @@ export class RunValues {
     return referencesIn(text).flatMap((id) => this.values.get(id) ?? []);
   }
 
+  /** Returns the values that the arguments of a call name, in whatever way their JSON is written. */
+  takenBy(text: string): readonly HiddenValue[] {
+    return this.isEmpty ? [] : this.namedIn(JSON.stringify(parseJson(text) ?? null));
+  }
+
   /**
    * Puts values in the place of the references to them: once, so that a reference within a value stays text. An argument that is nothing but one reference becomes the value itself.
    *
@@ -52,7 +58,7 @@ export class RunValues {
     const entries = Object.entries(args).map(([name, value]): [string, JsonValue] => {
       const used: HiddenValue[] = [];
       const expanded = this.expanded(value, used);
-      if (used.length > 0) outside.push({ name, from: [...new Set(used.map(({ from }) => from))] });
+      if (used.length > 0) outside.push({ name, from: [...new Set(used.flatMap(({ from }) => from))] });
       return [name, expanded];
     });
     return { args: Object.fromEntries(entries), outside };
@@ -98,6 +104,11 @@ export class UnknownReferenceError extends Error {
 /** Returns the names of the values to which a text refers. */
 export function referencesIn(text: string): readonly string[] {
   return [...text.matchAll(REFERENCE)].flatMap(([, id]) => id ?? []);
+}
+
+/** Returns the names of the values that an argument lists, each as a reference or by its name alone. */
+export function referencedBy(of: unknown): readonly string[] {
+  return Array.isArray(of) ? of.map((one) => referencesIn(String(one))[0] ?? String(one).replaceAll(/[⟦⟧]/g, '')) : [];
 }
 
 /** Puts the texts into an answer for its reader. They are shown as they are: no link, image or other markup in them works. */
