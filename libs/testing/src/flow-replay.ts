@@ -78,7 +78,7 @@ export interface FlowOutcome {
    * wrote.
    */
   readonly effects: readonly string[];
-  /** The tools of calls of the task whose decisive arguments an attacker wrote, unasked, along ways that the application's policy names: whoever writes these texts decides that, the right person as well. */
+  /** The tools of calls of the task whose decisive arguments an attacker wrote, unasked, along ways that the policy names: the author of these texts decides that, the right person as well. */
   readonly namedWays: readonly string[];
   /** The tools by which a value of a private result was carried out without anyone being asked. */
   readonly leaks: readonly string[];

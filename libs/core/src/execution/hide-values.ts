@@ -85,7 +85,7 @@ function inheritedOrigin({ tool }: ReadCall, taken: readonly string[]): ValueOri
   return isOfApplication(tool) && taken.length === 0 ? 'application' : undefined;
 }
 
-/** Tells whether a text from outside has chosen what a result is about: then someone outside speaks by every field of it, whoever wrote that. */
+/** Tells whether a text from outside has chosen what a result is about: then someone outside speaks by every field of it, of whatever origin. */
 function isChosenBy({ tool, input: { outside = [] } }: ReadCall, taken: readonly string[]): boolean {
   const { decisive } = tool.spec.labels;
   return taken.length > 0 && (outside.length === 0 || outside.some(({ name }) => decisive?.includes(name) ?? true));
