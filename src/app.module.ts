@@ -1,22 +1,19 @@
 import { Module, type MiddlewareConsumer, type NestModule } from '@nestjs/common';
+import { APP_FILTER } from '@nestjs/core';
 import { ActorDirectory, ConnectionBroker, LanguageModel, ToolLoopModule } from '@toolloop/core';
-import { ApprovalsModule } from './approvals/approvals.module.js';
-import { auditKeyOf, AuditModule } from './audit/audit.module.js';
+import { ToolLoopExceptionFilter } from '@toolloop/http';
 import { ChatModule } from './chat/chat.module.js';
 import { calendarDay, TODAY } from './desk/clock.js';
-import { DirectivesModule } from './directives/directives.module.js';
-import { HealthController } from './health.controller.js';
 import { HostMiddleware } from './http/configure.js';
-import { isOperator, rolesOf, User, UserDirectory } from './identity/user.js';
+import { DeskHttpModule } from './http/desk-http.module.js';
+import { mayOperate, rolesOf, User, UserDirectory } from './identity/user.js';
 import { CarrierAccounts, McpModule } from './mcp/mcp.module.js';
 import { ModelModule } from './model.module.js';
-import { PoliciesModule } from './policies/policies.module.js';
 import { DESK_POLICY } from './policy.js';
-import { RunsModule } from './runs/runs.module.js';
+import { NoticesModule } from './notices.module.js';
 import { SETTINGS, SettingsModule, type Settings } from './settings.js';
-import { StorageModule } from './storage.module.js';
+import { auditKeyOf, StorageModule } from './storage.module.js';
 import { ToolsModule } from './tools.module.js';
-import { UsageModule } from './usage/usage.module.js';
 import { WelcomeController } from './welcome.js';
 
 const INSTRUCTIONS = [
@@ -43,7 +40,7 @@ const MOST_INJECTED = 64;
         limits: { injectedTools: MOST_INJECTED },
         actorClass: User,
         actorRoles: rolesOf,
-        operators: isOperator,
+        operators: mayOperate,
         audit: { key: auditKeyOf(settings) },
         directives: { operators: ['manager'], immediateEffects: 'allow' }, // a receipt that is mailed twice does no harm
       }),
@@ -55,15 +52,12 @@ const MOST_INJECTED = 64;
     ModelModule,
     ToolsModule,
     ChatModule,
-    RunsModule,
-    ApprovalsModule,
-    AuditModule,
-    DirectivesModule,
-    UsageModule,
-    PoliciesModule,
+    NoticesModule,
+    DeskHttpModule,
     McpModule,
   ],
-  controllers: [WelcomeController, HealthController],
+  controllers: [WelcomeController],
+  providers: [{ provide: APP_FILTER, useClass: ToolLoopExceptionFilter }],
 })
 export class AppModule implements NestModule {
   configure(consumer: MiddlewareConsumer): void {

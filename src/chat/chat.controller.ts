@@ -1,12 +1,12 @@
 import { Body, Controller, HttpCode, Post, Query, RequestMethod, Sse, UseGuards, type MessageEvent } from '@nestjs/common';
 import { type LoopResult, ToolLoopService } from '@toolloop/core';
+import { RunService } from '@toolloop/core/runs';
 import { toSse } from '@toolloop/ui-stream';
 import type { Observable } from 'rxjs';
 import { ClientSignal, IdempotencyKey, STRICT } from '../http/request-parameters.js';
 import { BearerGuard, CurrentUser } from '../identity/bearer.guard.js';
 import { TicketGuard, TicketOffice, type Ticket } from '../identity/ticket.guard.js';
-import { User } from '../identity/user.js';
-import { RunEvents } from '../runs/run-events.js';
+import { principalOf, User } from '../identity/user.js';
 import { Answer, Ask, AskByBody, AskByUrl, toRunRequest } from './chat.dto.js';
 
 /** Questions to the order desk: as a stream of the loop's events, or as one answer. */
@@ -15,7 +15,7 @@ export class ChatController {
   constructor(
     private readonly loop: ToolLoopService<User>,
     private readonly tickets: TicketOffice,
-    private readonly events: RunEvents,
+    private readonly runs: RunService<User>,
   ) {}
 
   @Sse('', { method: RequestMethod.POST })
@@ -27,7 +27,8 @@ export class ChatController {
     @IdempotencyKey() requestId?: string,
   ): Promise<Observable<MessageEvent>> {
     const request = { ...toRunRequest(ask, user, requestId), declaredTools, ...(structured && { output: Answer }) };
-    if (durable && requestId !== undefined) return this.events.begin(request); // the run may have been started by another process
+    // the run may have been started by another process
+    if (durable && requestId !== undefined) return this.runs.events(await this.runs.start(request), principalOf(user)).pipe(toSse());
     return this.loop.stream({ ...request, durable }).pipe(toSse());
   }
 

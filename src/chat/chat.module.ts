@@ -1,11 +1,8 @@
 import { Injectable, Module, type MiddlewareConsumer, type NestMiddleware, type NestModule } from '@nestjs/common';
 import type { NextFunction, Request, Response } from 'express';
 import { IdentityModule } from '../identity/identity.module.js';
-import { RunsModule } from '../runs/runs.module.js';
 import { AiChatController } from './ai-chat.controller.js';
 import { ChatController } from './chat.controller.js';
-import { ConversationsController } from './conversations.controller.js';
-import { ExplainController, ToolsController } from './tools.controller.js';
 
 /**
  * An `EventSource` reconnects after a stream that ended well, and would have the same question answered again, tools and all. It then sends the id
@@ -21,8 +18,8 @@ export class NoReplayMiddleware implements NestMiddleware {
 }
 
 @Module({
-  imports: [IdentityModule, RunsModule],
-  controllers: [ChatController, AiChatController, ToolsController, ConversationsController, ExplainController],
+  imports: [IdentityModule],
+  controllers: [ChatController, AiChatController],
 })
 export class ChatModule implements NestModule {
   configure(consumer: MiddlewareConsumer): void {

@@ -3,7 +3,6 @@ import type { NestExpressApplication } from '@nestjs/platform-express';
 import { isObject } from '@toolloop/protocol';
 import type { NextFunction, Request, Response } from 'express';
 import { SETTINGS, type Settings } from '../settings.js';
-import { ErrorFilter } from './error-filter.js';
 
 /** Sets up what holds for every route, in the started application and in tests. */
 export function configure(app: NestExpressApplication): void {
@@ -14,7 +13,6 @@ export function configure(app: NestExpressApplication): void {
   if (allowedOrigins.length > 0) app.enableCors({ origin: [...allowedOrigins] });
   app.useBodyParser('json', { limit: '256kb' });
   app.use(refuseDeepBodies);
-  app.useGlobalFilters(new ErrorFilter());
 }
 
 /** Far deeper than any body of the desk, far shallower than the stack of the validation that walks it. */

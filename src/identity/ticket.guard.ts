@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { Injectable, type CanActivate, type ExecutionContext } from '@nestjs/common';
+import type { HttpRequest } from '@toolloop/http';
+import { isRecord } from '@toolloop/protocol';
 import { SystemClock } from '../desk/clock.js';
 import { unauthorized, userOfHeader, type IdentifiedRequest } from './bearer.guard.js';
 import type { User } from './user.js';
@@ -56,21 +58,27 @@ export class TicketOffice {
   }
 }
 
-/** Lets in a user with a bearer token or, where no header can be sent, with an unused `?ticket=`. */
+/**
+ * Finds the user who asks: by a bearer token or, where no header can be sent, by an unused `?ticket=`.
+ *
+ * @throws UnauthorizedException where neither names one.
+ */
+export function userOfRequest({ headers, query }: Pick<HttpRequest, 'headers' | 'query'>, office: TicketOffice): User {
+  const ticket = isRecord(query) ? query['ticket'] : undefined;
+  if (typeof ticket !== 'string') return userOfHeader(headers.authorization);
+  const user = office.redeem(ticket);
+  if (!user) throw unauthorized('The ticket is unknown, used or older than a minute. POST /chat/tickets gives a new one.');
+  return user;
+}
+
+/** Lets in a user with a bearer token or a ticket. */
 @Injectable()
 export class TicketGuard implements CanActivate {
   constructor(private readonly office: TicketOffice) {}
 
   canActivate(context: ExecutionContext): boolean {
     const request = context.switchToHttp().getRequest<IdentifiedRequest>();
-    const { ticket } = request.query;
-    request.user = typeof ticket === 'string' ? this.userOfTicket(ticket) : userOfHeader(request.headers.authorization);
+    request.user = userOfRequest(request, this.office);
     return true;
-  }
-
-  private userOfTicket(ticket: string): User {
-    const user = this.office.redeem(ticket);
-    if (!user) throw unauthorized('The ticket is unknown, used or older than a minute. POST /chat/tickets gives a new one.');
-    return user;
   }
 }

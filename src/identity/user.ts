@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { ActorDirectory } from '@toolloop/core';
+import { ActorDirectory, type OperatorAction } from '@toolloop/core';
 
 export type Role = 'support' | 'manager' | 'operator';
 
@@ -28,9 +28,10 @@ export function rolesOf(actor: unknown): readonly Role[] {
   return actor instanceof User ? [actor.role] : [];
 }
 
-/** Says who may look at what others use: operators, in their own tenant. */
-export function isOperator(actor: unknown): boolean {
-  return actor instanceof User && actor.role === 'operator';
+/** Says who may take the actions of operators, in their own tenant: operators all of them, and managers may read the audit. */
+export function mayOperate(actor: unknown, action: OperatorAction): boolean {
+  if (!(actor instanceof User)) return false;
+  return actor.role === 'operator' || (actor.role === 'manager' && action === 'audit');
 }
 
 /** The bearer tokens of the demo. A real application verifies a signed token here. */

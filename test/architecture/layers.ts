@@ -11,6 +11,7 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   durable: ['protocol', 'core'],
   mcp: ['protocol', 'core'],
   'ui-stream': ['protocol'],
+  http: ['protocol', 'core', 'ui-stream'],
   client: ['protocol'],
   telemetry: ['protocol', 'core'],
   testing: ['protocol', 'core', 'resources'],
@@ -44,7 +45,7 @@ export const CORE_FOLDERS: readonly string[] = [
 ];
 
 /** The libraries for which `@toolloop/core/internal` is. */
-export const INTERNAL_READERS: readonly string[] = ['durable', 'mcp', 'resources', 'testing'];
+export const INTERNAL_READERS: readonly string[] = ['durable', 'http', 'mcp', 'resources', 'testing'];
 
 /** Names that say nothing about what is inside. */
 export const NAMELESS_FOLDERS: readonly string[] = ['utils', 'helpers', 'common', 'shared', 'types', 'interfaces'];

@@ -144,6 +144,15 @@ export const LIMITS: Readonly<Record<string, Limits>> = {
     riddles: [0],
     oddFileNames: [0],
   },
+  http: {
+    linesPerImport: [10],
+    oneImporterPercent: [70],
+    ellipticDocstringPercent: [0],
+    throwsWithoutTag: [0],
+    withoutExample: [0],
+    riddles: [0],
+    oddFileNames: [0],
+  },
   client: {
     linesPerImport: [18],
     oneImporterPercent: [40],

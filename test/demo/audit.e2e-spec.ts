@@ -31,7 +31,7 @@ describe('the audit of the desk', () => {
     expect(await verifyCommand(args, { AUDIT_KEY: KEY })).toMatchObject({ exitCode: 0 });
     for (const path of ['/audit', '/audit/head']) {
       const refused = await got('alice', path);
-      expect([refused.status, ((await refused.json()) as { code: string }).code]).toEqual([403, 'forbidden']);
+      expect([refused.status, ((await refused.json()) as { code: string }).code]).toEqual([403, 'not_permitted']);
       expect((await fetch(desk.url + path)).status).toBe(401);
     }
   });

@@ -125,7 +125,7 @@ describe('a tool that a person calls by hand', () => {
   it('waits for an approval with a 202, and its run continues for the same person alone', async () => {
     const response = await ask(desk, 'alice', { args: { orderId: 'o-1021' } }, '/tools/orders__sendReceipt');
     const { runId, waiting } = (await response.json()) as { readonly runId: string; readonly waiting: unknown };
-    expect([response.status, response.headers.get('location'), waiting]).toEqual([202, `/runs/${runId}`, { runId, for: 'approval' }]);
+    expect([response.status, response.headers.get('location'), waiting]).toEqual([202, `../runs/${runId}`, { runId, for: 'approval' }]);
     const [, list] = await got('mia', '/approvals');
     const [{ approvalId }] = list as [{ readonly approvalId: string }];
     expect(await sent('alice', `/approvals/${approvalId}`, { decision: 'approve' })).toMatchObject([403, {}]);

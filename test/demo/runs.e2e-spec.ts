@@ -77,7 +77,7 @@ describe('a durable run', () => {
     const desk = await serve({ model: model(...SCRIPT) });
     const response = await ask(desk, 'alice', { message: 'Refund o-1021' }, '/runs');
     const { runId } = (await response.json()) as RunView;
-    expect([response.status, response.headers.get('location')]).toEqual([202, `/runs/${runId}`]);
+    expect([response.status, response.headers.get('location')]).toEqual([202, `runs/${runId}`]);
     const watched = eventsOf(desk, runId); // open while it waits
     expect(await until(desk, runId, 'waiting')).toMatchObject({ finishReason: 'waiting' });
     expect(await approve(desk, runId)).toBe(200);

@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { Logger } from '@nestjs/common';
-import { auditKeyOf } from '../../src/audit/audit.module.js';
 import { settingsFrom } from '../../src/settings.js';
-import { placeOf, storageOf } from '../../src/storage.module.js';
+import { auditKeyOf, placeOf, storageOf } from '../../src/storage.module.js';
 import { failureOf } from '../../src/welcome.js';
 
 const silent = (): void => undefined;

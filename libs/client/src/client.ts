@@ -1,18 +1,20 @@
-import type { JsonObject, LoopEvent, PendingReply } from '@toolloop/protocol';
-import { toHttpError } from './client.error.js';
-import { followRun, readToEnd, type ReconnectOptions } from './event-stream.js';
 import type {
   AnsweredRequest,
   Approval,
   Ask,
   ConversationPage,
   ConversationSummary,
+  JsonObject,
   ListedTool,
+  LoopEvent,
   MadeCall,
+  PendingReply,
   Run,
   RunSelection,
   Undoing,
-} from './routes.js';
+} from '@toolloop/protocol';
+import { toHttpError } from './client.error.js';
+import { followRun, readToEnd, type ReconnectOptions } from './event-stream.js';
 
 /** Options of {@link ToolLoopClient}. */
 export interface ClientOptions {

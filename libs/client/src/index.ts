@@ -15,4 +15,4 @@ export type {
   Run,
   RunSelection,
   Undoing,
-} from './routes.js';
+} from '@toolloop/protocol';

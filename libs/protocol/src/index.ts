@@ -101,3 +101,19 @@ export {
   ToolError,
 } from './errors.js';
 export type { Finding, ModelErrorCode, ModelErrorOptions, ToolErrorOptions } from './errors.js';
+export type {
+  AnsweredRequest,
+  Approval,
+  Ask,
+  ConversationEntry,
+  ConversationPage,
+  ConversationSummary,
+  GivenAnswer,
+  Health,
+  ListedTool,
+  MadeCall,
+  ReadyAnswer,
+  Run,
+  RunSelection,
+  Undoing,
+} from './routes.js';

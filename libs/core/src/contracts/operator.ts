@@ -1,7 +1,8 @@
 import type { RegisteredActor } from './tool-call.js';
 
 /** The actions that only operators may take. */
-export type OperatorAction = 'policy' | 'killSwitch' | 'explain' | 'replay' | 'usage' | 'sources' | 'undo' | 'viewAs' | 'devTools';
+export type OperatorAction =
+  'policy' | 'killSwitch' | 'explain' | 'replay' | 'usage' | 'sources' | 'undo' | 'runs' | 'audit' | 'viewAs' | 'devTools';
 
 /**
  * The application's answer to who is an operator. `true` permits an action in the actor's own tenant, `'all'` in every tenant; anything else, a promise and an

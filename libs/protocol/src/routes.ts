@@ -1,13 +1,7 @@
-import type {
-  ApprovalRequest,
-  FinishReason,
-  JsonValue,
-  PendingDecision,
-  ToolInvocationRecord,
-  ToolPresentation,
-  ToolSpec,
-  WaitingFor,
-} from '@toolloop/protocol';
+import type { ApprovalRequest, PendingDecision } from './decision.js';
+import type { JsonValue } from './json.js';
+import type { FinishReason, ToolInvocationRecord, WaitingFor } from './loop-result.js';
+import type { ToolPresentation, ToolSpec } from './tool-definition.js';
 
 /** A question to the application's loop. */
 export interface Ask {
@@ -115,4 +109,15 @@ export interface ConversationPage {
   readonly entries: readonly ConversationEntry[];
   /** The number of the first message of the next page. Absent on the last one. */
   readonly next?: number;
+}
+
+/** The answer of a process that lives. */
+export interface Health {
+  readonly status: 'ok';
+}
+
+/** The answer of a process that a load balancer asks whether to send it requests, with its parts by name and state. */
+export interface ReadyAnswer {
+  readonly status: 'ready' | 'leaving' | 'unavailable';
+  readonly [check: string]: string;
 }

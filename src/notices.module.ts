@@ -1,8 +1,6 @@
 import { Module } from '@nestjs/common';
 import { Notifier } from '@toolloop/core';
-import { IdentityModule } from '../identity/identity.module.js';
-import { SETTINGS, SettingsModule, type Settings } from '../settings.js';
-import { ApprovalsController } from './approvals.controller.js';
+import { SETTINGS, SettingsModule, type Settings } from './settings.js';
 
 /** Tells people what waits for them, if the settings say where. */
 async function notifierOf({ webhook }: Settings): Promise<Notifier | undefined> {
@@ -12,8 +10,7 @@ async function notifierOf({ webhook }: Settings): Promise<Notifier | undefined> 
 }
 
 @Module({
-  imports: [IdentityModule, SettingsModule],
-  controllers: [ApprovalsController],
+  imports: [SettingsModule],
   providers: [{ provide: Notifier, inject: [SETTINGS], useFactory: notifierOf }],
 })
-export class ApprovalsModule {}
+export class NoticesModule {}

@@ -1,0 +1,103 @@
+import {
+  applyDecorators,
+  BadRequestException,
+  type CanActivate,
+  Controller,
+  createParamDecorator,
+  type ExecutionContext,
+  Inject,
+  Injectable,
+  UnauthorizedException,
+  UseFilters,
+  UseGuards,
+  ValidationPipe,
+} from '@nestjs/common';
+import { isObject } from '@toolloop/protocol';
+import type { ServerResponse } from 'node:http';
+import { ToolLoopExceptionFilter } from './exception-filter.js';
+import { type Caller, HTTP_OPTIONS, type HttpRequest, type ToolLoopHttpOptions } from './http-options.js';
+
+const callers = new WeakMap<object, Caller>();
+
+/** Far deeper than any body of these routes, far shallower than the stack of the validation that walks it. */
+const MAX_DEPTH = 32;
+
+/** Lets in a request whose caller the application knows, and whose body can be read. */
+@Injectable()
+export class CallerGuard implements CanActivate {
+  constructor(@Inject(HTTP_OPTIONS) private readonly options: ToolLoopHttpOptions) {}
+
+  /** @throws {UnauthorizedException} For a caller whom the application does not know. */
+  async canActivate(context: ExecutionContext): Promise<boolean> {
+    const request = context.switchToHttp().getRequest<HttpRequest>();
+    const caller = await this.options.identity(request);
+    if (!caller) throw new UnauthorizedException({ code: 'unauthorized', message: 'Say who is asking.' });
+    assertShallow(request.body);
+    callers.set(request, caller);
+    return true;
+  }
+}
+
+/** A controller of this module: it knows its callers, and answers errors by their status. */
+export function CallerController(path: string): ClassDecorator {
+  return applyDecorators(Controller(path), UseGuards(CallerGuard), UseFilters(ToolLoopExceptionFilter));
+}
+
+/** The parameter receives the caller whom the guard let in. */
+export const CurrentCaller = createParamDecorator((_options: unknown, context: ExecutionContext): Caller => {
+  const caller = callers.get(context.switchToHttp().getRequest<HttpRequest>());
+  if (caller) return caller;
+  throw new UnauthorizedException({ code: 'unauthorized', message: 'This route has no guard that says who is asking.' });
+});
+
+/** Refuses a body or a query with a property that its DTO does not name. */
+export const STRICT = new ValidationPipe({ transform: true, whitelist: true, forbidNonWhitelisted: true });
+
+/** Drops the properties that the DTO does not name. */
+export const NAMED_ONLY = new ValidationPipe({ transform: true, whitelist: true });
+
+/** Visible characters. A header that was sent twice is joined by a comma and a space, which is no key. */
+const KEY = /^[\x21-\x7e]{1,255}$/;
+
+/** The parameter receives the client's name for its request, or undefined. A request that is repeated under its name gets the same run, or the same refund. */
+export const IdempotencyKey = createParamDecorator((_options: unknown, context: ExecutionContext): string | undefined => {
+  const key = headerOf(context, 'idempotency-key');
+  if (key === undefined || (typeof key === 'string' && KEY.test(key))) return key;
+  throw new BadRequestException('Idempotency-Key must be one text of 1 to 255 visible characters, such as a UUID.');
+});
+
+/** The parameter receives the sequence of the last event that a client has seen of a stream it lost, or undefined. */
+export const LastEventId = createParamDecorator((_options: unknown, context: ExecutionContext): number | undefined => {
+  const text = headerOf(context, 'last-event-id');
+  if (text === undefined) return undefined;
+  if (typeof text === 'string' && /^\d{1,9}$/.test(text)) return Number(text);
+  throw new BadRequestException('Last-Event-ID must be the sequence of an event.');
+});
+
+/** The parameter receives a signal that is aborted when the client goes away before it is answered. */
+export const ClientSignal = createParamDecorator((_options: unknown, context: ExecutionContext): AbortSignal => {
+  const response = context.switchToHttp().getResponse<ServerResponse & { readonly raw?: ServerResponse }>();
+  const socket = response.raw ?? response;
+  const gone = new AbortController();
+  socket.once('close', () => {
+    if (!socket.writableFinished) gone.abort();
+  });
+  return gone.signal;
+});
+
+function headerOf(context: ExecutionContext, name: string): string | readonly string[] | undefined {
+  return context.switchToHttp().getRequest<HttpRequest>().headers[name];
+}
+
+/**
+ * Lets pass a body that validation can walk.
+ *
+ * @throws {BadRequestException} For a body that is nested deeper.
+ */
+function assertShallow(body: unknown): void {
+  let level = [body].filter(isObject);
+  for (let depth = 0; level.length > 0; depth += 1) {
+    if (depth >= MAX_DEPTH) throw new BadRequestException(`The body is nested deeper than ${MAX_DEPTH} levels.`);
+    level = level.flatMap((one) => Object.values(one).filter(isObject));
+  }
+}

@@ -1,0 +1,174 @@
+import { STATUS_CODES } from 'node:http';
+import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException, Injectable, Logger } from '@nestjs/common';
+import { HttpAdapterHost } from '@nestjs/core';
+import { InvalidRequestError, OperatorError, PendingError, RunElsewhereError, RunError } from '@toolloop/core';
+import { AuditError } from '@toolloop/core/audit';
+import { DirectiveError } from '@toolloop/core/directives';
+import { PolicyError } from '@toolloop/core/runs';
+import { StorageUnavailableError } from '@toolloop/protocol';
+
+/** The body of a refusal: the part of an error that a caller may know. */
+export interface ErrorBody {
+  /** The reason for programs, such as `unknown_run`. */
+  readonly code: string;
+  readonly message: string;
+  /** The single mistakes, where there are several. */
+  readonly details?: readonly string[];
+  readonly runId?: string;
+  /** The id under which the log of the server has the cause. */
+  readonly correlationId?: string;
+}
+
+/** An error as HTTP says it. */
+export interface HttpError {
+  readonly status: number;
+  readonly body: ErrorBody;
+  /** The seconds after which another attempt makes sense. */
+  readonly retryAfter?: number;
+}
+
+const STATUS_OF_PENDING: Readonly<Record<PendingError['code'], number>> = {
+  not_found: 404,
+  not_permitted: 403,
+  already_answered: 409,
+  expired: 409,
+  withdrawn: 409,
+  held: 409,
+  invalid_answer: 400,
+};
+
+const STATUS_OF_DIRECTIVE: Readonly<Record<DirectiveError['code'], number>> = {
+  not_found: 404,
+  not_permitted: 403,
+  not_possible: 409,
+  outcome_needed: 400,
+};
+
+const STATUS_OF_POLICY: Readonly<Record<PolicyError['code'], number>> = { not_found: 404, conflict: 409, invalid: 400 };
+
+/** A run that does not wait, or not for this caller, cannot be found; the caller can mend most other requests. */
+const STATUS_OF_REQUEST: Readonly<Record<InvalidRequestError['code'], number>> = {
+  invalid_request: 400,
+  invalid_messages: 400,
+  unknown_tool: 400,
+  unknown_model: 400,
+  unknown_actor: 400,
+  unreadable_run: 409,
+  unknown_run: 404,
+  unknown_session: 404,
+  forbidden: 403,
+  too_many_sessions: 429,
+};
+
+const INTERNAL: HttpError = { status: 500, body: { code: 'internal', message: 'Something went wrong on the server.' } };
+const UNAVAILABLE: HttpError = {
+  status: 503,
+  body: { code: 'storage_unavailable', message: 'The storage does not answer for now. Try again in a moment.' },
+  retryAfter: 1,
+};
+
+/**
+ * Says an error as HTTP does: a mistake of the caller with its message, a failure of the server without its cause.
+ *
+ * @example
+ * const { status, body } = toHttpError(error);
+ */
+export function toHttpError(error: unknown): HttpError {
+  return ofToolLoop(error) ?? ofNest(error) ?? ofBodyParser(error) ?? INTERNAL;
+}
+
+function ofToolLoop(error: unknown): HttpError | undefined {
+  if (error instanceof InvalidRequestError) return told(STATUS_OF_REQUEST[error.code], error);
+  if (error instanceof PendingError) return told(STATUS_OF_PENDING[error.code], error);
+  if (error instanceof DirectiveError) return told(STATUS_OF_DIRECTIVE[error.code], error);
+  if (error instanceof PolicyError) return told(STATUS_OF_POLICY[error.code], error);
+  if (error instanceof OperatorError) return told(403, { code: error.code, message: 'Only operators may do this.' });
+  if (error instanceof RunElsewhereError)
+    return {
+      status: 409,
+      body: { code: 'run_elsewhere', message: 'Another process has the run. Ask for it by its id.', runId: error.runId },
+    };
+  return error instanceof RunError ? ofRun(error) : ofStorage(error);
+}
+
+/** An audit that cannot be written refuses what it would have to record, which another attempt may succeed in. */
+function ofStorage(error: unknown): HttpError | undefined {
+  if (StorageUnavailableError.in(error)) return UNAVAILABLE;
+  return error instanceof AuditError
+    ? { status: 503, body: { code: 'audit_unavailable', message: 'This cannot be recorded for now, so it was not done.' }, retryAfter: 1 }
+    : undefined;
+}
+
+function told(status: number, { code, message }: ErrorBody): HttpError {
+  return { status, body: { code, message } };
+}
+
+/** A run that ended badly: 502 when the model failed, 503 when it was stopped, else 500. The message is safe, see `RunFailure`. */
+function ofRun({ result }: RunError): HttpError {
+  const { runId, error } = result;
+  if (result.finishReason === 'aborted') return { status: 503, body: { code: 'aborted', message: 'The run was stopped.', runId } };
+  const { code = INTERNAL.body.code, message = INTERNAL.body.message, correlationId } = error ?? {};
+  return { status: STATUS_OF_RUN[code] ?? 500, body: { code, message, runId, ...(correlationId && { correlationId }) } };
+}
+
+const STATUS_OF_RUN: Readonly<Record<string, number>> = { model_error: 502, model_incomplete: 502, storage_unavailable: 503 };
+
+function ofNest(error: unknown): HttpError | undefined {
+  if (!(error instanceof HttpException)) return undefined;
+  const status = error.getStatus();
+  const { retryAfter, ...body } = ofResponse(status, error.getResponse());
+  return { status, body, ...(retryAfter !== undefined && { retryAfter }) };
+}
+
+/** Nest's exceptions carry a text, or an object whose `message` is a text or, from the validation pipe, a list of them. */
+function ofResponse(status: number, response: string | object): ErrorBody & Pick<HttpError, 'retryAfter'> {
+  const fallback = { code: codeOf(status), message: STATUS_CODES[status] ?? 'Error' };
+  if (typeof response === 'string') return { ...fallback, message: response };
+  const code = 'code' in response && typeof response.code === 'string' ? response.code : fallback.code;
+  const message = 'message' in response ? response.message : undefined;
+  if (Array.isArray(message)) return { code, message: message.map(String).join('; '), details: message.map(String) };
+  const later = 'retryAfter' in response && typeof response.retryAfter === 'number' && { retryAfter: response.retryAfter };
+  return { code, message: typeof message === 'string' ? message : fallback.message, ...later };
+}
+
+/** The parsers of bodies throw errors of their own, with a status below 500 for what the caller did: Express as `status`, Fastify as `statusCode`. */
+function ofBodyParser(error: unknown): HttpError | undefined {
+  if (!(error instanceof Error)) return undefined;
+  const status = ('status' in error && error.status) || ('statusCode' in error && error.statusCode);
+  if (typeof status !== 'number' || status < 400 || status >= 500) return undefined;
+  return { status, body: { code: codeOf(status), message: status === 413 ? 'The body is too large.' : 'The body cannot be read.' } };
+}
+
+/** `413` → `payload_too_large`. */
+function codeOf(status: number): string {
+  return (STATUS_CODES[status] ?? 'error').toLowerCase().replaceAll(/[^a-z]+/g, '_');
+}
+
+/**
+ * Answers every error of a route as `{ code, message }`, with the status that it stands for; the cause of a failure of the server goes to the log, never to the caller. The
+ * routes of this module have it. For controllers of your own, and for what Nest answers itself, make it the filter of the application.
+ *
+ * @example
+ * providers: [{ provide: APP_FILTER, useClass: ToolLoopExceptionFilter }]
+ */
+@Catch()
+@Injectable()
+export class ToolLoopExceptionFilter implements ExceptionFilter {
+  private readonly logger = new Logger(ToolLoopExceptionFilter.name);
+
+  constructor(private readonly adapters: HttpAdapterHost) {}
+
+  /** @throws The error itself where it is one of a tool call. */
+  catch(error: unknown, host: ArgumentsHost): void {
+    // A global filter is asked about tool calls too; the loop answers those errors.
+    if (host.getType() !== 'http') throw error;
+    const { status, body, retryAfter } = toHttpError(error);
+    if (status >= 500) this.logger.error(error);
+    const { httpAdapter } = this.adapters;
+    const response: unknown = host.switchToHttp().getResponse();
+    if (httpAdapter.isHeadersSent(response)) return;
+    if (status === 401) httpAdapter.setHeader(response, 'www-authenticate', 'Bearer');
+    if (retryAfter !== undefined) httpAdapter.setHeader(response, 'retry-after', String(retryAfter));
+    httpAdapter.reply(response, body, status);
+  }
+}

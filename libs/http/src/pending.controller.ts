@@ -1,0 +1,78 @@
+import { Body, Get, HttpCode, Param, Post, Query } from '@nestjs/common';
+import { PendingService, type PendingView, type PendingViewOf } from '@toolloop/core';
+import type { AnsweredRequest, Approval, ApprovalRequest, QuestionRequest } from '@toolloop/protocol';
+import { CallerController, CurrentCaller, NAMED_ONLY, STRICT } from './caller.js';
+import type { Caller } from './http-options.js';
+import { PendingListing, QuestionListing, QuestionReply, Verdict } from './requests.dto.js';
+
+/** The calls that wait for a person's yes or no: those of the caller's own runs, and those that the caller may decide. */
+@CallerController('approvals')
+export class ApprovalsController {
+  constructor(private readonly pending: PendingService) {}
+
+  @Get()
+  list(@Query(STRICT) listing: QuestionListing, @CurrentCaller() caller: Caller): Promise<readonly ApprovalRequest[]> {
+    return this.pending.list(caller, listing);
+  }
+
+  @Get(':approvalId')
+  async get(@Param('approvalId') approvalId: string, @CurrentCaller() caller: Caller): Promise<Approval> {
+    return toApproval(await this.pending.get(approvalId, caller));
+  }
+
+  /** Takes a yes or a no. Anything that is no part of a decision is ignored: the call itself stays on the server. */
+  @Post(':approvalId')
+  @HttpCode(200)
+  async decide(
+    @Param('approvalId') approvalId: string,
+    @Body(NAMED_ONLY) { decision, reason, amend }: Verdict,
+    @CurrentCaller() caller: Caller,
+  ): Promise<Approval> {
+    const said = { approvalId, decision, ...(reason !== undefined && { reason }) };
+    return toApproval(await this.pending.decide(said, caller, amend));
+  }
+}
+
+/** The questions that calls ask people. */
+@CallerController('questions')
+export class QuestionsController {
+  constructor(private readonly pending: PendingService) {}
+
+  @Get()
+  async list(
+    @Query(STRICT) { runId, limit, after }: QuestionListing,
+    @CurrentCaller() caller: Caller,
+  ): Promise<readonly QuestionRequest[]> {
+    const asked = await this.pending.inbox(caller, { kind: 'question', runId, limit, after });
+    return asked.flatMap((view) => (view.kind === 'question' ? [view.request] : []));
+  }
+
+  /** Takes an answer, which must have the form that was asked for, or that there is none. */
+  @Post(':questionId')
+  @HttpCode(200)
+  answer(
+    @Param('questionId') questionId: string,
+    @Body(STRICT) { answer, decision, reason }: QuestionReply,
+    @CurrentCaller() caller: Caller,
+  ): Promise<AnsweredRequest> {
+    return this.pending.answer({ questionId, answer, decision, reason }, caller);
+  }
+}
+
+/** Everything that waits for the caller, of every kind: approvals, questions, calls that a client is to make, rehearsals. It is answered by `POST /runs/:id/answer`. */
+@CallerController('pending')
+export class PendingController {
+  constructor(private readonly pending: PendingService) {}
+
+  @Get()
+  list(@Query(STRICT) listing: PendingListing, @CurrentCaller() caller: Caller): Promise<readonly PendingView[]> {
+    return this.pending.inbox(caller, listing);
+  }
+}
+
+/** An approval as a client may see it: the question and, once it is decided, the answer. The call that it is bound to stays on the server. */
+function toApproval({ request, answer }: PendingViewOf<'approval'>): Approval {
+  if (!answer) return request;
+  const { decision, reason, decidedBy, decidedAt } = answer;
+  return { ...request, answer: { decision, ...(reason !== undefined && { reason }), decidedBy, decidedAt } };
+}

@@ -1,0 +1,223 @@
+import { Transform, Type } from 'class-transformer';
+import {
+  Allow,
+  IsBoolean,
+  IsDefined,
+  IsIn,
+  IsInt,
+  IsObject,
+  IsOptional,
+  IsString,
+  Matches,
+  Max,
+  MaxLength,
+  Min,
+  ValidateIf,
+  ValidateNested,
+} from 'class-validator';
+import type { Policy } from '@toolloop/core';
+import type { RunStatus } from '@toolloop/core/runs';
+import { type Ask, DIRECTIVE_STATUSES, type DirectiveStatus, type JsonObject, type JsonValue, type WaitingFor } from '@toolloop/protocol';
+
+const STATUSES: readonly RunStatus[] = ['queued', 'running', 'waiting', 'ended'];
+const LAST_SEQUENCE = 2_147_483_647;
+const MOST_LISTED = 1_000;
+
+/** A page of a list. */
+export class Page {
+  /** The most entries of the page. */
+  @IsOptional()
+  @Type(() => Number)
+  @IsInt({ message: `limit must be a whole number from 1 to ${MOST_LISTED}` })
+  @Min(1)
+  @Max(MOST_LISTED)
+  limit?: number;
+
+  /** The id of the last entry of the previous page. */
+  @IsOptional() @IsString() @MaxLength(256) after?: string;
+}
+
+/** A question to the loop. */
+export class AskBody implements Ask {
+  @IsString({ message: 'message must be a text' })
+  @MaxLength(8000, { message: 'message must have at most 8000 characters' })
+  @Matches(/\S/, { message: 'message must not be empty' })
+  message!: string;
+
+  /** Continues a conversation of the same actor, or begins one. */
+  @IsOptional()
+  @Matches(/^[A-Za-z0-9_-]{1,64}$/, { message: 'conversationId must be 1 to 64 letters, digits, "-" or "_"' })
+  conversationId?: string;
+}
+
+/** A selection of runs. */
+export class RunListing extends Page {
+  @IsOptional() @IsIn(STATUSES, { message: `status must be one of ${STATUSES.join(', ')}` }) status?: RunStatus;
+}
+
+/** The place in a run's events from which to show them. Other members of the query, such as a ticket, are the application's. */
+export class EventsFrom {
+  /** The sequence of the last event that the client knows. */
+  @IsOptional()
+  @Type(() => Number)
+  @IsInt({ message: 'after must be the sequence of an event' })
+  @Min(0)
+  @Max(LAST_SEQUENCE)
+  after: number = 0;
+}
+
+/** The place at which another run leaves this one. */
+export class ForkFrom {
+  /** The last step that both share; 0 for none. */
+  @IsInt({ message: 'step must be the number of a step' }) @Min(0) @Max(LAST_SEQUENCE) step!: number;
+}
+
+/** The reason why a run is to end, or is undone. */
+export class StopRun {
+  @IsOptional() @IsString({ message: 'reason must be a text' }) @MaxLength(500) reason?: string;
+}
+
+/** The answer to what a run asked: a decision about an approval, the answer to a question, or the result of a call that the client was to make. The service reads which, and checks it. */
+export class ReplyBody {
+  @IsOptional() @IsString() approvalId?: string;
+  @IsOptional() @IsString() rehearsalId?: string;
+  @IsOptional() @IsString() questionId?: string;
+  @Allow() answer?: JsonValue;
+  @IsOptional() @IsString() toolCallId?: string;
+  @IsOptional() @IsString() pendingId?: string;
+  @IsOptional() @IsString() decision?: string;
+  @IsOptional() @IsString({ message: 'reason must be a text' }) @MaxLength(1000) reason?: string;
+  @Allow() result?: JsonValue;
+  @IsOptional() @IsString({ message: 'error must be a text' }) @MaxLength(1000) error?: string;
+}
+
+/** The changes that a person makes to a call before saying yes to it, where the policy lets them. */
+export class Amendment {
+  /** The arguments that replace the model's: all of them. */
+  @IsOptional() @IsObject({ message: 'args must be an object' }) args?: JsonObject;
+  /** Covers further calls of the same tool under the same rule in the same run. */
+  @IsOptional() @IsBoolean({ message: 'remember must be true or false' }) remember?: boolean;
+}
+
+/** A person's yes or no to a call. */
+export class Verdict {
+  @IsIn(['approve', 'deny'], { message: 'decision must be "approve" or "deny"' })
+  decision!: 'approve' | 'deny';
+
+  /** The model reads it. */
+  @IsOptional()
+  @IsString({ message: 'reason must be a text' })
+  @MaxLength(1000, { message: 'reason must have at most 1000 characters' })
+  reason?: string;
+
+  @IsOptional() @ValidateNested() @Type(() => Amendment) amend?: Amendment;
+}
+
+/** A selection of what waits. */
+export class QuestionListing extends Page {
+  @IsOptional() @IsString() @MaxLength(64) runId?: string;
+}
+
+const KINDS = ['approval', 'question', 'client', 'rehearsal'] as const satisfies readonly WaitingFor[];
+
+/** A selection of what waits, of one kind or of all. */
+export class PendingListing extends QuestionListing {
+  @IsOptional() @IsIn(KINDS, { message: `kind must be one of ${KINDS.join(', ')}` }) kind?: (typeof KINDS)[number];
+}
+
+/** The answer to a question, or that there is none. */
+export class QuestionReply {
+  @Allow() answer?: JsonValue;
+  @IsOptional() @IsIn(['deny', 'withdraw'], { message: 'decision must be "deny" or "withdraw"' }) decision?: 'deny' | 'withdraw';
+  @IsOptional() @IsString({ message: 'reason must be a text' }) @MaxLength(1000) reason?: string;
+}
+
+/** The place in a conversation from which to read it. */
+export class ConversationFrom {
+  /** The number of its first message. */
+  @ValidateIf((_query, from) => from !== undefined)
+  @Matches(/^\d{1,9}$/, { message: 'from must be the number of a message' })
+  from?: string;
+}
+
+/** A selection of directives. */
+export class DirectiveListing extends Page {
+  @IsOptional() @IsIn(DIRECTIVE_STATUSES, { message: `status must be one of ${DIRECTIVE_STATUSES.join(', ')}` }) status?: DirectiveStatus;
+  @IsOptional() @IsString() @MaxLength(256) subject?: string;
+}
+
+/** The finding of a person who looked whether the effect took place. Null is refused: it is no answer. */
+export class Redrive {
+  @ValidateIf((_body, said) => said !== undefined) @IsBoolean({ message: 'tookPlace must be true or false' }) tookPlace?: boolean;
+}
+
+const DIMENSIONS = ['day', 'actor', 'tool', 'model'] as const;
+
+/** A selection of what was used. `?groupBy=day,model` has a row for each day and model. */
+export class UsageSelection extends Page {
+  @IsOptional() @IsString() tenant?: string;
+  @IsOptional() @IsString() actor?: string;
+  @IsOptional() @IsString() tool?: string;
+  @IsOptional() @IsString() model?: string;
+  @IsOptional() @IsString() from?: string;
+  @IsOptional() @IsString() to?: string;
+  @IsOptional()
+  @Transform(({ value }) => (typeof value === 'string' ? value.split(',') : (value as unknown)))
+  @IsIn(DIMENSIONS, { each: true })
+  groupBy?: (typeof DIMENSIONS)[number][];
+}
+
+/** The arguments of a call that a person makes by hand. */
+export class CallByHand {
+  @IsOptional() @IsObject({ message: 'args must be an object' }) args?: JsonObject;
+}
+
+/** The call to explain, or the actor for whom the tool is explained. */
+export class Explained {
+  /** An actor of the operator's own tenant. @default the operator */
+  @IsOptional() @IsString() actorId?: string;
+  @IsOptional() @IsString() runId?: string;
+  @IsOptional() @IsString() toolCallId?: string;
+}
+
+const toNumber = Transform(({ value }) => Number(value));
+
+/** A page of versions. */
+export class VersionPage {
+  @IsOptional() @toNumber @IsInt() limit?: number;
+  @IsOptional() @toNumber @IsInt() before?: number;
+}
+
+/** The two versions to compare. */
+export class VersionPair {
+  @toNumber @IsInt() from!: number;
+  @toNumber @IsInt() to!: number;
+}
+
+/** The reason for an action, which stays with it. */
+export class Reasoned {
+  @IsString() reason!: string;
+}
+
+/** The change that follows a version: of two that follow the same one, the second is a 409. */
+export class PolicyChange extends Reasoned {
+  @IsInt() expected!: number;
+}
+
+/** Policies to put in force. What is wrong with them is told with the place of each mistake. */
+export class NewPolicy extends PolicyChange {
+  @IsDefined() policy!: Policy | Policy[];
+}
+
+/** The runs to look at again, and by what: a version, or policies that were never put. Without both it is what the tenant started with. */
+export class ReplayOrder {
+  @IsOptional() @IsInt() version?: number;
+  @IsOptional() policy?: Policy | Policy[];
+  @IsString({ each: true }) runs!: string[];
+}
+
+/** The target of a kill switch; without a tool and a source it is everything of the tenant. */
+export class StopOrder extends Reasoned {
+  @IsOptional() @IsString() tool?: string;
+  @IsOptional() @IsString() source?: string;
+}

@@ -1,0 +1,136 @@
+import {
+  Body,
+  Get,
+  HttpCode,
+  HttpException,
+  HttpStatus,
+  type MessageEvent,
+  Param,
+  Post,
+  Query,
+  RequestMethod,
+  Res,
+  Sse,
+} from '@nestjs/common';
+import { HttpAdapterHost } from '@nestjs/core';
+import type { LoopResult } from '@toolloop/core';
+import { RunService } from '@toolloop/core/runs';
+import type { AnsweredRequest, Run, Undoing } from '@toolloop/protocol';
+import { toSse } from '@toolloop/ui-stream';
+import type { Observable } from 'rxjs';
+import { CallerController, ClientSignal, CurrentCaller, IdempotencyKey, LastEventId, NAMED_ONLY, STRICT } from './caller.js';
+import type { Caller } from './http-options.js';
+import { AskBody, EventsFrom, ForkFrom, ReplyBody, RunListing, StopRun } from './requests.dto.js';
+import { ServedLoop } from './served-loop.js';
+
+/** A caller's runs: durable ones, which any process with room performs while no connection is held open for them, and those that wait for a decision. */
+@CallerController('runs')
+export class RunsController {
+  constructor(
+    private readonly runs: RunService,
+    private readonly served: ServedLoop,
+    private readonly adapters: HttpAdapterHost,
+  ) {}
+
+  @Post()
+  @HttpCode(202)
+  async start(
+    @Body(STRICT) ask: AskBody,
+    @CurrentCaller() caller: Caller,
+    @Res({ passthrough: true }) response: unknown,
+    @IdempotencyKey() requestId?: string,
+  ): Promise<Run> {
+    const request = await this.served.requestOf(ask, caller, requestId);
+    const runId = await this.runs.start(request, this.served.options.loop);
+    return this.accepted(`runs/${runId}`, { runId, caller, response });
+  }
+
+  @Get()
+  list(@Query(STRICT) listing: RunListing, @CurrentCaller() caller: Caller): Promise<readonly Run[]> {
+    return this.runs.list(caller, listing);
+  }
+
+  @Get(':runId')
+  get(@Param('runId') runId: string, @CurrentCaller() caller: Caller): Promise<Run> {
+    return this.runs.get(runId, caller);
+  }
+
+  /** Shows the events after a sequence, until the run has ended. An `EventSource` connects again after the last event too, unless a 204 tells it that there is no more. */
+  @Sse(':runId/events')
+  async watch(
+    @Param('runId') runId: string,
+    @Query(NAMED_ONLY) { after }: EventsFrom,
+    @LastEventId() lastEventId: number | undefined,
+    @CurrentCaller() caller: Caller,
+  ): Promise<Observable<MessageEvent>> {
+    const { status, lastSequence } = await this.runs.get(runId, caller); // it fails before anything is sent
+    const isOver = lastEventId !== undefined && status === 'ended' && lastEventId >= lastSequence;
+    if (isOver) throw new HttpException('The run is over.', HttpStatus.NO_CONTENT);
+    return this.runs.events(runId, caller, lastEventId ?? after).pipe(toSse());
+  }
+
+  @Sse(':runId/resume', { method: RequestMethod.POST })
+  @HttpCode(200)
+  async resume(@Param('runId') runId: string, @CurrentCaller() caller: Caller): Promise<Observable<MessageEvent>> {
+    return (await this.runs.resume(runId, await this.served.termsOf(caller))).pipe(toSse());
+  }
+
+  /** Answers what the run asked, as one of the people who may. A durable run continues by itself then, any other once its actor resumes it. */
+  @Post(':runId/answer')
+  @HttpCode(200)
+  answer(@Param('runId') runId: string, @Body(STRICT) reply: ReplyBody, @CurrentCaller() caller: Caller): Promise<AnsweredRequest> {
+    return this.runs.answer(runId, reply, caller);
+  }
+
+  /** Resumes a run of `POST /chat/answer`, and returns its result. */
+  @Post(':runId/resume/answer')
+  @HttpCode(200)
+  async resumeToAnswer(
+    @Param('runId') runId: string,
+    @CurrentCaller() caller: Caller,
+    @ClientSignal() signal: AbortSignal,
+  ): Promise<LoopResult> {
+    const { output } = this.served.options;
+    const run = await this.served.loop.resume(runId, { ...(await this.served.termsOf(caller)), signal, ...(output && { output }) });
+    return run.result;
+  }
+
+  @Post(':runId/cancel')
+  @HttpCode(202)
+  async cancel(@Param('runId') runId: string, @Body(STRICT) { reason }: StopRun, @CurrentCaller() caller: Caller): Promise<Run> {
+    await this.runs.cancel(runId, caller, reason);
+    return this.runs.get(runId, caller);
+  }
+
+  /** Undoes what the run did, as far as that can be undone, once it has ended. */
+  @Post(':runId/undo')
+  @HttpCode(200)
+  undo(@Param('runId') runId: string, @Body(STRICT) { reason }: StopRun, @CurrentCaller() caller: Caller): Promise<Undoing> {
+    return this.runs.undo(runId, caller, reason);
+  }
+
+  @Post(':runId/fork')
+  @HttpCode(202)
+  async fork(
+    @Param('runId') runId: string,
+    @Body(STRICT) { step }: ForkFrom,
+    @CurrentCaller() caller: Caller,
+    @Res({ passthrough: true }) response: unknown,
+    @IdempotencyKey() requestId?: string,
+  ): Promise<Run> {
+    const forked = await this.runs.fork(runId, step, caller, requestId);
+    return this.accepted(`../${forked}`, { runId: forked, caller, response });
+  }
+
+  /** The address is relative to that of the request, so that it holds behind any prefix. */
+  private accepted(address: string, { runId, caller, response }: AcceptedRun): Promise<Run> {
+    this.adapters.httpAdapter.setHeader(response, 'location', address);
+    return this.runs.get(runId, caller);
+  }
+}
+
+interface AcceptedRun {
+  readonly runId: string;
+  readonly caller: Caller;
+  readonly response: unknown;
+}

@@ -1,0 +1,86 @@
+import { Body, Get, HttpCode, HttpStatus, NotFoundException, Param, Post, Query, Res } from '@nestjs/common';
+import { HttpAdapterHost } from '@nestjs/core';
+import { type CallExplanation, ToolCatalog, type ToolExplanation } from '@toolloop/core';
+import type { CallResult } from '@toolloop/core/contracts';
+import { RunOpener } from '@toolloop/core/internal';
+import type { ListedTool } from '@toolloop/protocol';
+import { CallerController, CurrentCaller, IdempotencyKey, STRICT } from './caller.js';
+import type { Caller } from './http-options.js';
+import { CallByHand, Explained } from './requests.dto.js';
+import { ServedLoop } from './served-loop.js';
+
+/** The tools that the caller's model may call from the first step. Those of entities appear with them. */
+@CallerController('tools')
+export class ToolsController {
+  constructor(
+    private readonly served: ServedLoop,
+    private readonly catalog: ToolCatalog,
+    private readonly adapters: HttpAdapterHost,
+  ) {}
+
+  @Get()
+  async list(@CurrentCaller() caller: Caller): Promise<readonly ListedTool[]> {
+    const tools = await this.served.loop.list(await this.served.termsOf(caller));
+    return tools.map(({ id, description, effect, inputSchema, declaredId }) => {
+      const { presentation } = this.catalog.describe(declaredId);
+      return { id, description, effect, inputSchema, presentation };
+    });
+  }
+
+  /** Calls a tool by hand: 202 for a call that waits for a person, at which its run is resumed. What is wrong with the call is in its record. */
+  @Post(':tool')
+  @HttpCode(HttpStatus.OK)
+  async call(
+    @Param('tool') tool: string,
+    @Body(STRICT) { args = {} }: CallByHand,
+    @CurrentCaller() caller: Caller,
+    @Res({ passthrough: true }) response: unknown,
+    @IdempotencyKey() requestId?: string,
+  ): Promise<CallResult> {
+    const { loop, options } = this.served;
+    const terms = await this.served.termsOf(caller);
+    const { argsOrigin } = options;
+    const made = await loop.call({
+      ...terms,
+      tool,
+      args,
+      ...(argsOrigin && { argsOrigin }),
+      ...(requestId !== undefined && { requestId }),
+    });
+    if (made.waiting) this.accept(made.runId, response);
+    return made;
+  }
+
+  private accept(runId: string, response: unknown): void {
+    const { httpAdapter } = this.adapters;
+    httpAdapter.status(response, HttpStatus.ACCEPTED);
+    httpAdapter.setHeader(response, 'location', `../runs/${runId}`);
+  }
+}
+
+/** Tells operators why a tool is offered, and what became of a call. */
+@CallerController('explain')
+export class ExplainController {
+  constructor(
+    private readonly served: ServedLoop,
+    private readonly opener: RunOpener,
+  ) {}
+
+  @Get(':tool')
+  async explain(
+    @Param('tool') tool: string,
+    @CurrentCaller() operator: Caller,
+    @Query(STRICT) { runId, toolCallId, actorId }: Explained,
+  ): Promise<ToolExplanation | CallExplanation> {
+    const { loop } = this.served;
+    if (runId !== undefined && toolCallId !== undefined) return loop.explainCall({ runId, toolCallId, operator });
+    const subject = actorId === undefined ? operator : await this.find(actorId, operator.tenant);
+    return loop.explain(tool, { ...(await this.served.termsOf(subject)), operator });
+  }
+
+  private async find(actorId: string, tenant: string): Promise<Caller> {
+    const actor = await this.opener.directory.find(actorId, tenant);
+    if (actor !== undefined) return { actor, tenant };
+    throw new NotFoundException({ code: 'unknown_actor', message: `No actor of this tenant has the id ${JSON.stringify(actorId)}.` });
+  }
+}
