@@ -1,6 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { JsonObject } from '@toolloop/core';
-import { createDatabaseFolder, createServerDatabase, hasServer } from '../../libs/durable/test/databases.js';
+import {
+  createDatabaseFolder,
+  createServerDatabase,
+  describePostgres,
+  hasServer,
+  onServer as runOnServer,
+} from '../../libs/durable/test/databases.js';
 import type { Settings } from '../../src/settings.js';
 import { ask, close, closeDesks, serve, type ServedDesk } from './served-desk.js';
 
@@ -50,4 +56,39 @@ describe.each<[string, () => Promise<Place>]>([
     expect(await called(second, 'bob', 'catalog__read', LAMP)).toMatchObject(price('44.00'));
     expect(await called(second, 'mia', 'orders__read', { result_type: 'count' })).toEqual({ count: 15 });
   }, 120_000);
+});
+
+describePostgres('a server on which the desk may not make its tables', () => {
+  const user = `desk_${process.pid}`;
+  let url: string;
+  let drop: () => Promise<unknown>;
+  beforeAll(async () => {
+    const database = await createServerDatabase();
+    const address = new URL(database.url);
+    await runOnServer(`create role ${user} login`);
+    await runOnServer(`grant create on database "${address.pathname.slice(1)}" to ${user}`);
+    address.username = user;
+    url = address.href;
+    drop = async () => {
+      await database.drop();
+      await runOnServer(`drop role if exists ${user}`);
+    };
+  });
+  afterAll(async () => {
+    await closeDesks();
+    await drop?.();
+  });
+
+  it('keeps it from starting, and its error says what its user lacks', async () => {
+    const started = serve({ settings: { databaseUrl: url } });
+    await expect(started).rejects.toThrow(
+      /The tables of the desk cannot be made: .*\.\s+.*give its user both: CREATE on the database, and CREATEROLE\./s,
+    );
+  }, 60_000);
+
+  it('is left as it was', async () => {
+    await runOnServer(`alter role ${user} createrole`);
+    const desk = await serve({ settings: { databaseUrl: url } });
+    expect(await called(desk, 'mia', 'catalog__read', LAMP)).toMatchObject({ rows: [{ id: 'p-104' }] });
+  }, 60_000);
 });

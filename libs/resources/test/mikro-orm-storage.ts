@@ -61,6 +61,7 @@ export function mikroOrm(durable: () => Promise<DurableOptions>): Storing {
         inject: [Database],
         useFactory: ({ connection }: Database) => ({
           dbName: 'shop',
+          ensureDatabase: false,
           driverOptions: connection,
           entities: [...entities],
           schemaGenerator: { ignoreSchema: ['toolloop', 'pgboss'] },
