@@ -17,6 +17,8 @@ const PINGS: Answer = (response) => {
   response.on('close', () => clearInterval(timer));
 };
 const QUICK = { firstWaitMs: 1 };
+/** Long enough for a provider that answers, on a machine that is busy with other things as well. */
+const PATIENT_MS = 1_000;
 
 let providers: LocalProvider[] = [];
 let module: TestingModule | undefined;
@@ -120,7 +122,7 @@ describe('the usage of an answer that fails', () => {
     ],
   ])('counts for %s', async (_what, toModel, answer, expected) => {
     const provider = await play(answer);
-    const result = await run(toModel(provider), { modelIdleMs: 100 });
+    const result = await run(toModel(provider), { modelFirstByteMs: 10_000, modelIdleMs: 100 });
     expect(result.finishReason).not.toBe('stop');
     expect(result.usage).toMatchObject(expected);
   });
@@ -139,7 +141,7 @@ describe('a provider that does not answer', () => {
     ['asks for a wait of 300 s', LATER],
   ])('gives the next of a fallback its turn where it %s', async (_what, answer) => {
     const [first, second] = [await play(answer), await play(HELLO)];
-    const result = await run(fallback([chat(first), chat(second)]), { modelIdleMs: 60 });
+    const result = await run(fallback([chat(first), chat(second)]), { modelIdleMs: PATIENT_MS });
     expect(result).toMatchObject({ finishReason: 'stop', text: 'Hello.' });
     expect([first.requests.length, second.requests.length]).toEqual([1, 1]);
     if (answer !== LATER) await first.untilClosed();
@@ -147,7 +149,7 @@ describe('a provider that does not answer', () => {
 
   it('gives the next of a fallback its turn where it is alive and sends no content, and is not asked again', async () => {
     const [first, second] = [await play(PINGS), await play(HELLO)];
-    const result = await run(fallback([retried(chat(first), QUICK), chat(second)]), { modelFirstContentMs: 80 });
+    const result = await run(fallback([retried(chat(first), QUICK), chat(second)]), { modelFirstContentMs: PATIENT_MS });
     expect(result).toMatchObject({ finishReason: 'stop', text: 'Hello.' });
     expect([first.requests.length, second.requests.length]).toEqual([1, 1]);
     await first.untilClosed();
@@ -158,20 +160,21 @@ describe('a provider that does not answer', () => {
     ['the loop itself', (model) => model],
   ])('is asked again by %s where it was silent', async (_who, wrap) => {
     const provider = await play(SILENT, HELLO);
-    expect(await run(wrap(chat(provider)), { modelIdleMs: 60 })).toMatchObject({ finishReason: 'stop', text: 'Hello.' });
+    expect(await run(wrap(chat(provider)), { modelIdleMs: PATIENT_MS })).toMatchObject({ finishReason: 'stop', text: 'Hello.' });
     expect(provider.requests).toHaveLength(2);
   });
 
   it('ends the run with the limit that it reached in the last attempt', async () => {
     const provider = await play(SILENT);
-    const result = await run(retried(chat(provider), { ...QUICK, attempts: 2 }), { modelIdleMs: 40 });
-    expect(result).toMatchObject({ finishReason: 'timeout', finishDetail: 'The provider did not begin to answer within 40 ms.' });
+    const result = await run(retried(chat(provider), { ...QUICK, attempts: 2 }), { modelIdleMs: 300 });
+    expect(result).toMatchObject({ finishReason: 'timeout', finishDetail: 'The provider did not begin to answer within 300 ms.' });
     expect(provider.requests).toHaveLength(2);
   });
 
   it('is not asked again once a part of its answer was shown', async () => {
     const provider = await play((response) => response.writeHead(200).write('data: {"choices":[{"delta":{"content":"Hel"}}]}\n\n'));
-    expect(await run(chat(provider), { modelIdleMs: 60 })).toMatchObject({ finishReason: 'timeout', text: 'Hel' });
+    const result = await run(chat(provider), { modelFirstByteMs: 10_000, modelIdleMs: 60 });
+    expect(result).toMatchObject({ finishReason: 'timeout', text: 'Hel' });
     expect(provider.requests).toHaveLength(1);
   });
 });

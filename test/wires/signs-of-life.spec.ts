@@ -33,17 +33,24 @@ const data = (payload: object): string => `data: ${JSON.stringify(payload)}\n\n`
 const delta = (content: string, finish_reason: string | null = null): string =>
   data({ choices: [{ index: 0, delta: { content }, finish_reason }] });
 
-/** Writes one part every 40 ms, first part at once. */
-async function write(response: ServerResponse, parts: readonly string[]): Promise<void> {
+/** The longest silence within an answer: what comes every `PAUSE_MS` is no silence, and takes longer altogether. */
+const SILENCE_MS = 600;
+const PAUSE_MS = 80;
+
+/** Long enough for a first byte on any machine. */
+const FIRST_BYTE_MS = 20_000;
+
+/** Writes one part after the other, first part at once. */
+async function write(response: ServerResponse, parts: readonly string[], pauseMs = 0): Promise<void> {
   response.writeHead(200, { 'content-type': 'text/event-stream' });
   for (const part of parts) {
     response.write(part);
-    await sleep(40);
+    await sleep(pauseMs);
   }
 }
 
-function writes(...parts: readonly string[]): Answer {
-  return (response) => void write(response, parts).then(() => response.end());
+function writesSlowly(...parts: readonly string[]): Answer {
+  return (response) => void write(response, parts, PAUSE_MS).then(() => response.end());
 }
 
 function writesAndHangs(...parts: readonly string[]): Answer {
@@ -105,7 +112,7 @@ describe('a provider that is alive', () => {
       [...repeated(' \n'), '{"choices":[{"message":{"content":"Hello."},"finish_reason":"stop"}]}'],
     ],
   ])('is not cut off while it %s', async (_what, toModel, parts) => {
-    const result = await run(toModel, writes(...parts), { modelIdleMs: 200 });
+    const result = await run(toModel, writesSlowly(...parts), { modelFirstByteMs: FIRST_BYTE_MS, modelIdleMs: SILENCE_MS });
     expect(result).toMatchObject({ finishReason: 'stop', text: 'Hello.' });
     expect(provider?.requests).toHaveLength(1);
   });
@@ -122,7 +129,8 @@ describe('a provider that is alive', () => {
 
 describe('a provider that is silent', () => {
   it('has a limit until its first byte, and another between bytes', async () => {
-    expect(await run(chat, late, { modelFirstByteMs: 2_000, modelIdleMs: 100 })).toMatchObject({ finishReason: 'stop', text: 'Hello.' });
+    const result = await run(chat, late, { modelFirstByteMs: FIRST_BYTE_MS, modelIdleMs: 100 });
+    expect(result).toMatchObject({ finishReason: 'stop', text: 'Hello.' });
   });
 
   it.each<[string, Answer, Partial<Limits>, string]>([
@@ -136,7 +144,7 @@ describe('a provider that is silent', () => {
     [
       'falls silent in the middle',
       writesAndHangs(delta('Hel')),
-      { modelIdleMs: 60 },
+      { modelFirstByteMs: FIRST_BYTE_MS, modelIdleMs: 60 },
       'The provider was silent for 60 ms in the middle of its answer.',
     ],
   ])('ends the run where it %s', async (_what, answer, limits, finishDetail) => {
@@ -150,7 +158,7 @@ describe('a provider that is silent', () => {
     ['idle', true, writesAndHangs(delta('Hel')), { idleMs: 30 }],
   ])('is a ModelError with the code %s, for which another attempt makes sense: %s', async (code, isRetryable, answer, limits) => {
     provider = await LocalProvider.start(answer);
-    const timeLimits = { firstByteMs: 5_000, firstContentMs: 5_000, idleMs: 5_000, ...limits };
+    const timeLimits = { firstByteMs: FIRST_BYTE_MS, firstContentMs: FIRST_BYTE_MS, idleMs: FIRST_BYTE_MS, ...limits };
     const error = await failureOf(chat(), { messages: [], tools: [], timeLimits });
     expect(error).toMatchObject({ code, isRetryable });
     await provider.untilClosed();
@@ -168,7 +176,8 @@ describe('an answer of which the provider has said how it ends', () => {
     ['pings on', messages, pings([START, ...SAID, REASON].join(''), PING)],
     ['breaks', messages, (response) => void write(response, [START, ...SAID, REASON]).then(() => response.destroy())],
   ])('is not lost when its connection %s', async (_what, toModel, answer) => {
-    expect(await run(toModel, answer, { modelIdleMs: 100 })).toMatchObject({ finishReason: 'stop', text: 'Hello.' });
+    const result = await run(toModel, answer, { modelFirstByteMs: FIRST_BYTE_MS, modelIdleMs: SILENCE_MS });
+    expect(result).toMatchObject({ finishReason: 'stop', text: 'Hello.' });
     await provider?.untilClosed();
   });
 });

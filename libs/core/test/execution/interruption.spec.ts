@@ -3,6 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { type ToolCallContext, type ToolEffect, ToolError } from '@toolloop/core';
 import { linkSignal } from '../../src/execution/call-failure.js';
 import { toolOf, type RawTool } from '../discovery/tools.js';
+import { atOnce } from '../fixtures/time.js';
 import { Bench, errorOf, type RunOptions } from './bench.js';
 
 let bench: Bench;
@@ -26,11 +27,6 @@ async function failLate(): Promise<never> {
 }
 
 const never = (): Promise<never> => new Promise(() => undefined);
-/** What settles before a timer of 50 ms does, however busy the machine is. */
-async function soon<Result>(pending: Promise<Result>): Promise<Result> {
-  const late = wait(50).then(() => Promise.reject(new Error('That took longer than 50 ms.')));
-  return Promise.race([pending, late]);
-}
 
 const writes: ToolEffect[] = ['state_change', 'external_side_effect'];
 
@@ -117,7 +113,7 @@ describe('invariant 11: aborting', () => {
     const pending = runOf({ effect, invoke: never }, { signal: controller.signal }).exec('tool');
     await wait(5);
     controller.abort();
-    const outcome = await soon(pending);
+    const outcome = await atOnce(pending);
     expect(outcome.record.error?.code).toBe(code);
     expect(errorOf(outcome).detail).toMatch(/^The run was aborted\./);
   });
@@ -132,7 +128,7 @@ describe('invariant 11: aborting', () => {
     const pending = runOf({ invoke }, { signal: controller.signal }).exec('tool');
     await wait(5);
     controller.abort();
-    await soon(pending);
+    await atOnce(pending);
     expect(isHeard).toBe(true);
   });
 
@@ -143,7 +139,7 @@ describe('invariant 11: aborting', () => {
     const pending = runOf({}, { tools: [hanging], signal: controller.signal }).exec('tool');
     await wait(5);
     controller.abort();
-    expect((await soon(pending)).record.error?.code).toBe('aborted');
+    expect((await atOnce(pending)).record.error?.code).toBe('aborted');
   });
 
   it.each<ToolEffect>(['read_only', 'state_change', 'external_side_effect'])(

@@ -19,6 +19,7 @@ import { cases } from '../../../../test/cases.js';
 import { Interruption } from '../../src/execution/call-failure.js';
 import { start } from '../discovery/application.js';
 import { toolOf, type RawTool } from '../discovery/tools.js';
+import { atOnce } from '../fixtures/time.js';
 import { Bench, errorOf, type RunOptions } from './bench.js';
 
 let bench: Bench;
@@ -56,10 +57,6 @@ const fails = (error: unknown) => (): never => {
 };
 const keyed = { effect: 'external_side_effect', key: () => 'k' } as const;
 const again = (status: number): HttpException => new HttpException({ message: 'Later.', retryAfter: 0 }, status);
-
-async function soon<Result>(pending: Promise<Result>): Promise<Result> {
-  return Promise.race([pending, wait(50).then(() => Promise.reject(new Error('That took longer than 50 ms.')))]);
-}
 
 describe('a run that tries again', () => {
   it.each<[string, Tried]>([
@@ -226,7 +223,7 @@ describe('invariant 13: a write with a key of its own', () => {
     const pending = run.exec('tool');
     await wait(5);
     controller.abort();
-    expect((await soon(pending)).record).toMatchObject({ attempt: 1, error: { safeMessage: 'Later.' } });
+    expect((await atOnce(pending)).record).toMatchObject({ attempt: 1, error: { safeMessage: 'Later.' } });
     expect((await runOf([() => 'twice'], keyed).exec('tool')).record.error?.safeMessage).toBe('Later.');
   });
 
@@ -271,7 +268,7 @@ describe('invariant 11: a call that waits for its next attempt', () => {
     const pending = run.exec('tool');
     await wait(5);
     controller.abort();
-    expect((await soon(pending)).record.error?.code).toBe(code);
+    expect((await atOnce(pending)).record.error?.code).toBe(code);
     expect(run.contexts).toHaveLength(1);
   });
 
@@ -284,7 +281,7 @@ describe('invariant 11: a call that waits for its next attempt', () => {
     const pending = run.exec('tool');
     await wait(5);
     controller.abort(reason);
-    expect((await soon(pending)).record).toMatchObject({ attempt: 1, error: { code } });
+    expect((await atOnce(pending)).record).toMatchObject({ attempt: 1, error: { code } });
     expect(run.contexts).toHaveLength(1);
   });
 

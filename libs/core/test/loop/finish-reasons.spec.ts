@@ -94,10 +94,12 @@ async function speaksLate(): Promise<ScriptedAnswer> {
 describe('timeout', () => {
   it('comes when the whole run takes too long, though every step is quick', async () => {
     const script = Array.from({ length: 40 }, (_, index) => calls(read(`${index}`)));
-    const { result } = await play(
-      await openShop(new ScriptedModel(script)),
-      ask({ limits: { runMs: 60, steps: 100 }, context: { act: () => pause(5) } }),
-    );
+    const loop = await openShop(new ScriptedModel(script));
+    jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask'] });
+    const playing = play(loop, ask({ limits: { runMs: 60, steps: 100 }, context: { act: () => pause(5) } }));
+    await jest.advanceTimersByTimeAsync(60);
+    jest.useRealTimers();
+    const { result } = await playing;
     expect(result.finishReason).toBe('timeout');
     expect(result.toolCalls.length).toBeGreaterThan(0);
   });

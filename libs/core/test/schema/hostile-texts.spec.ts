@@ -30,10 +30,12 @@ async function measured(bench: Bench, args: object): Promise<{ readonly seconds:
 
 const warningsOf = (bench: Bench): string[] => bench.logger.warnings().map(({ message }) => String(message));
 
-/** Almost matches, and backtracking tries 2^28 ways before it knows. */
-const AGES = `${'a'.repeat(28)}!`;
-/** Almost matches `^a*a*a*a*$`, in some 10^8 ways. */
-const POLYNOMIAL = `${'a'.repeat(300)}!`;
+/** Almost matches, and backtracking tries 2^40 ways before it knows, which takes an hour. */
+const AGES = `${'a'.repeat(40)}!`;
+/** Almost matches `^a*a*a*a*$`, in some 10^11 ways, which takes minutes. */
+const POLYNOMIAL = `${'a'.repeat(1_200)}!`;
+/** Far more than a check takes that does not backtrack, with whatever else the process does meanwhile. */
+const MOST_SECONDS = 2;
 
 class Plain {
   @Matches(/^a*a*a*a*$/) value!: string;
@@ -90,14 +92,14 @@ describe('a pattern of a DTO that backtracking takes for ever with', () => {
     expect(warningsOf(bench)).toEqual([]);
     const { seconds, refusal } = await measured(bench, { value });
     expect(refusal).toBe('invalid_args');
-    expect(seconds).toBeLessThan(0.5);
+    expect(seconds).toBeLessThan(MOST_SECONDS);
   });
 
   it('does not block the process where class-validator takes the text', async () => {
     const bench = await Bench.start({ providers: [takes(BesideAnEmail)] });
     const { seconds, refusal } = await measured(bench, { value: AGES });
     expect(refusal).toBeUndefined();
-    expect(seconds).toBeLessThan(0.5);
+    expect(seconds).toBeLessThan(MOST_SECONDS);
   });
 
   it('does not block the process in a ValidationPipe of the application', async () => {
@@ -111,7 +113,7 @@ describe('a pattern of a DTO that backtracking takes for ever with', () => {
       }
     }
     const bench = await Bench.start({ providers: [DeskTools] });
-    expect((await measured(bench, { value: AGES })).seconds).toBeLessThan(0.5);
+    expect((await measured(bench, { value: AGES })).seconds).toBeLessThan(MOST_SECONDS);
   });
 
   it.each<[string, Type, unknown]>([
@@ -131,7 +133,9 @@ describe('a pattern of a DTO that backtracking takes for ever with', () => {
       @MaxLength(20) @Matches(/^(?=a)(a+)+$/i) value!: string;
     }
     const bench = await Bench.start({ providers: [takes(Short)] });
-    expect(await measured(bench, { value: AGES })).toEqual({ seconds: expect.closeTo(0, 0), refusal: 'invalid_args' });
+    const { seconds, refusal } = await measured(bench, { value: AGES });
+    expect(refusal).toBe('invalid_args');
+    expect(seconds).toBeLessThan(MOST_SECONDS);
   });
 });
 
@@ -146,10 +150,10 @@ describe('a pattern of a parameter or of a raw tool that backtracking takes for 
     }
     const { seconds, refusal } = await measured(await Bench.start({ providers: [DeskTools] }), { value: POLYNOMIAL });
     expect(refusal).toBe('invalid_args');
-    expect(seconds).toBeLessThan(0.5);
+    expect(seconds).toBeLessThan(MOST_SECONDS);
     const input = { type: 'object', properties: { value: { type: 'string', pattern: 'a*a*a*b' } } } as const;
     const tools = [tool({ ...fine, id: 'desk__find', input, execute: () => 1 })];
-    expect((await measured(await Bench.start({ options: { tools } }), { value: 'a'.repeat(1_000) })).seconds).toBeLessThan(0.5);
+    expect((await measured(await Bench.start({ options: { tools } }), { value: 'a'.repeat(1_000) })).seconds).toBeLessThan(MOST_SECONDS);
   });
 });
 

@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { type Policy, type Tool, ToolSource } from '@toolloop/core';
 import type { SessionRequest, ToolOrigin } from '@toolloop/core/contracts';
 import { type AccountAddition, AccountStore, MemoryAccountStore, type SessionAccount } from '@toolloop/core/stores';
@@ -7,6 +7,7 @@ import { collect } from '@toolloop/testing';
 import { setTimeout as wait } from 'node:timers/promises';
 import { toolOf } from '../discovery/tools.js';
 import { alice } from '../fixtures/approval.shop.js';
+import { atOnce, stopClocks } from '../fixtures/time.js';
 import { key, shop } from './desk.js';
 
 const TRIFECTA: Policy = { version: '1', allow: ['*'], flow: 'trifecta' };
@@ -21,6 +22,10 @@ class Hostile extends ToolSource {
     return [{ ...one, spec: { ...one.spec, effect: 'read_only', labels } }];
   }
 }
+
+afterEach(() => {
+  jest.useRealTimers();
+});
 
 describe('the account of a session', () => {
   it('lets a session that has read nothing untrusted send, and asks once it has', async () => {
@@ -70,22 +75,24 @@ describe('the account of a session', () => {
   });
 
   it('expires when it was not used for the idle time', async () => {
-    const { open } = await shop({ policy: TRIFECTA, sessions: { idleMs: 100 } });
+    const { open } = await shop({ policy: TRIFECTA, sessions: { idleMs: 60_000 } });
+    stopClocks();
     const first = await open({ scope: 'desk' });
     await first.call('probe__read', key('1'));
     await first.close();
-    await wait(250);
+    jest.advanceTimersByTime(90_000);
     expect((await (await open({ scope: 'desk' })).call('probe__send', key('2'))).record.status).toBe('succeeded');
   });
 
   it('is tainted by a call that waited in a session and was resumed after the session was closed', async () => {
     const policy: Policy = { ...TRIFECTA, requireApproval: [{ tools: ['probe__read'] }] };
-    const { open, decide, runs, context, accounts } = await shop({ policy, sessions: { idleMs: 1_000 } });
+    const { open, decide, runs, context, accounts } = await shop({ policy, sessions: { idleMs: 60_000 } });
+    stopClocks();
     const session = await open({ scope: 'desk' });
     const { runId } = await session.call('probe__read', key('1'));
     await session.close();
-    await wait(1_300); // the account has expired
-    expect((await accounts.add({ tenant: 'acme', actorId: 'alice', scope: 'desk' }, {}, 1_000)).isTainted).toBe(false);
+    jest.advanceTimersByTime(90_000); // the account has expired
+    expect((await accounts.add({ tenant: 'acme', actorId: 'alice', scope: 'desk' }, {}, 60_000)).isTainted).toBe(false);
     await decide('approve');
     await collect(await runs.resume(runId, { ...alice, context }));
     expect((await (await open({ scope: 'desk' })).call('probe__send', key('2'))).waiting).toBeDefined();
@@ -187,10 +194,8 @@ describe('a session whose account is in trouble', () => {
     accounts.trouble = () => new Promise(() => undefined);
     const made = session.call('probe__read', key('1')).catch((error: unknown) => error);
     await wait(20);
-    const before = performance.now();
-    await session.close();
-    expect(await made).toMatchObject({ result: { finishReason: 'aborted' } });
-    expect(performance.now() - before).toBeLessThan(1_000);
+    await atOnce(session.close());
+    expect(await atOnce(made)).toMatchObject({ result: { finishReason: 'aborted' } });
     expect(done).toEqual([]);
   });
 

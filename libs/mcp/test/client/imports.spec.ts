@@ -108,7 +108,7 @@ describe.each(ERAS)('a tool of a server of the era of %s', (era) => {
 });
 
 async function untilTrue(holds: () => boolean): Promise<void> {
-  for (let attempt = 0; attempt < 500 && !holds(); attempt += 1) {
+  for (let attempt = 0; attempt < 2_000 && !holds(); attempt += 1) {
     await new Promise((resolve) => {
       setTimeout(resolve, 10);
     });

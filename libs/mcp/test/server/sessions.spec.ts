@@ -15,7 +15,7 @@ const EDIT = 'note_n1_edit';
 
 /** Waits for what another process, or another turn, is about to bring. */
 async function until(holds: () => boolean): Promise<void> {
-  for (let turn = 0; turn < 300 && !holds(); turn += 1) await new Promise((resolve) => setTimeout(resolve, 10));
+  for (let turn = 0; turn < 2_000 && !holds(); turn += 1) await new Promise((resolve) => setTimeout(resolve, 10));
 }
 
 /** A client that notes the lists which it is told of. */
