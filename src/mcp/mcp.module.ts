@@ -17,7 +17,7 @@ const LOOPBACK = ['localhost', '127.0.0.1', '[::1]'];
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-/** The servers of others whose tools the desk imports, by name: a carrier, whose process starts with the first call. `toolloop-mcp` reads them from here. */
+/** The servers of others whose tools the desk imports, by name: a carrier, whose process starts with the first call. `toolloop mcp` reads them from here. */
 export const servers: Readonly<Record<string, McpServer>> = {
   carrier: {
     command: 'node',

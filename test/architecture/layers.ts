@@ -14,6 +14,7 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   http: ['protocol', 'core', 'ui-stream'],
   client: ['protocol'],
   telemetry: ['protocol', 'core'],
+  cli: ['protocol', 'core', 'resources', 'mcp', 'client'],
   testing: ['protocol', 'core', 'resources'],
   console: ['protocol', 'core', 'durable', 'ui-stream'],
 };

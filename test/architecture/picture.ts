@@ -14,7 +14,7 @@ export function layersPicture(existing: readonly string[]): string {
       .filter((allowed) => rows.includes(allowed))
       .map((allowed) => `  ${library} --> ${allowed}`),
   );
-  return ['flowchart BT', ...rows.map((library) => `  ${library}["@toolloop/${library}"]`), ...arrows].join('\n');
+  return ['flowchart BT', ...rows.map((library) => `  ${library}["${nameOf(library)}"]`), ...arrows].join('\n');
 }
 
 /** The folders of core in the order of the data: a folder imports only itself and the folders before it. */
@@ -31,6 +31,11 @@ export function withPictures(document: string, pictures: Readonly<Record<string,
       }),
     document,
   );
+}
+
+/** The command line is the one package without the scope: people type its name. */
+function nameOf(library: string): string {
+  return library === 'cli' ? 'toolloop' : `@toolloop/${library}`;
 }
 
 function directlyAllowed(library: string): readonly string[] {

@@ -162,6 +162,15 @@ export const LIMITS: Readonly<Record<string, Limits>> = {
     riddles: [0],
     oddFileNames: [0],
   },
+  cli: {
+    linesPerImport: [15],
+    oneImporterPercent: [50],
+    ellipticDocstringPercent: [0],
+    throwsWithoutTag: [0],
+    withoutExample: [0],
+    riddles: [0],
+    oddFileNames: [0],
+  },
   demo: {
     files: [52],
     linesPerImport: [10],

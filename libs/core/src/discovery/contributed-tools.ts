@@ -6,6 +6,7 @@ import {
   type ToolLabels,
   type ToolOrigin,
   type ToolSpec,
+  visible,
 } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { RefusedTool } from '../contracts/source.js';
@@ -15,7 +16,7 @@ import { TOOL_BASICS, type ToolBasics } from '../decorators/llm-tool.decorator.j
 import { defineOptions, FUNCTION, inWords } from '../findings/options.js';
 import { canonicalDeclaration, sha256, toJsonObject } from '../schema/canonical-json.js';
 import { resultSchemaFindings } from '../schema/field-origins.js';
-import { ForeignDeclarationError, narrowedSchema, visible } from '../schema/foreign-schema.js';
+import { ForeignDeclarationError, narrowedSchema } from '../schema/foreign-schema.js';
 import { optionalNullRemoval } from '../schema/optional-nulls.js';
 import { withoutNullUnions } from '../schema/raw-input.js';
 import { compileReveal } from '../schema/reveal.js';

@@ -1,4 +1,4 @@
-import { type JsonValue, ToolError, type ToolFailure } from '@toolloop/protocol';
+import { type JsonValue, ToolError, type ToolFailure, visible } from '@toolloop/protocol';
 import type { JSONSchema7, JSONSchema7Definition } from 'json-schema';
 import { isUsable, type Pending, type PendingAnswer, type PendingOf } from '../contracts/pending.js';
 import type { InformationFlow } from '../contracts/policy.js';
@@ -9,7 +9,6 @@ import { isExpired, withdraw } from '../pending/pending.service.js';
 import { TrustedText } from '../policy/user-request.js';
 import { subjectOf } from '../policy/policy-engine.js';
 import { answeredBy } from '../policy/rules.js';
-import { visible } from '../schema/foreign-schema.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import { Asking, bindingOf, callIn, expiryOf, idFor, timesOf, unaskableReason, waitingCallOf } from './approvals.js';
 import { type CallContextFactory, idempotencyKeyOf } from './call-context.js';

@@ -7,11 +7,11 @@ import {
   type PreviewChange,
   ToolError,
   type ToolPreview,
+  visible,
 } from '@toolloop/protocol';
 import type { ToolCallContext } from '../contracts/tool-call.js';
 import { isRefusal, type ToolWord } from '../contracts/tool.js';
 import { fromCanonical } from '../schema/canonical-json.js';
-import { visible } from '../schema/foreign-schema.js';
 import { compileReveal } from '../schema/reveal.js';
 import type { CallContextFactory } from './call-context.js';
 import { CallFailure, failureOf, untilAborted } from './call-failure.js';

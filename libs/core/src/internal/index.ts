@@ -45,5 +45,4 @@ export {
 export type { OptionRule, OptionTable } from '../findings/options.js';
 export { exposedPropertiesOf } from '../schema/exposed-properties.js';
 export { canonicalDeclaration, canonicalJson, parseJson, sha256, toJsonObject } from '../schema/canonical-json.js';
-export { visible } from '../schema/foreign-schema.js';
 export { toResultJson } from '../schema/reveal.js';

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
+import { visible } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
-import { ForeignDeclarationError, narrowedSchema, visible } from '../../src/schema/foreign-schema.js';
+import { ForeignDeclarationError, narrowedSchema } from '../../src/schema/foreign-schema.js';
 import { SchemaValidators } from '../../src/schema/validators.js';
 import { cpuSecondsOf } from '../fixtures/time.js';
 

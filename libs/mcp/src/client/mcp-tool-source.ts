@@ -41,7 +41,7 @@ export const DEFAULT_PINS = 'mcp.pins.json';
 
 const SAFE_NAME = /^[a-zA-Z0-9_-]+$/;
 const LONGEST_ID = 64;
-const PIN = 'Read it with "toolloop-mcp diff", then pin it with "toolloop-mcp pin".';
+const PIN = 'Read it with "toolloop mcp diff", then pin it with "toolloop mcp pin".';
 
 /**
  * The tools of one MCP server. None of them is there unless the application names it and its definition is pinned; what the server says of its tools changes no policy, no

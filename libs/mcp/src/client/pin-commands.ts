@@ -1,5 +1,5 @@
-import { visible } from '@toolloop/core/internal';
-import { ConfigurationError } from '@toolloop/protocol';
+import { ConfigurationError, visible } from '@toolloop/protocol';
+import { DEFAULT_PINS } from './mcp-tool-source.js';
 import { McpSession } from './mcp-session.js';
 import { allowedTools, clientFindings, endpointOf, type McpServer, type NamedServer, namedServer, prefixOf } from './server-options.js';
 import { definitionOf, hashOf, PinFile, type ToolDefinition } from './tool-pins.js';
@@ -7,8 +7,8 @@ import { definitionOf, hashOf, PinFile, type ToolDefinition } from './tool-pins.
 /** The servers that a command looks at, and the file of pins. */
 export interface PinCommand {
   readonly servers: Readonly<Record<string, McpServer>>;
-  /** The file of pins. */
-  readonly pins: string;
+  /** The file of pins. @default 'mcp.pins.json' */
+  readonly pins?: string;
   /** The names of the servers that are looked at. @default all */
   readonly only?: readonly string[];
   /** The connection whose pins they are, for a server that shows other tools to each. @default the `connectionId` of the server, where that is an id */
@@ -57,7 +57,7 @@ const ASK_MS = 30_000;
  * @throws {ConfigurationError} For wrong options, and for a server that the options do not name.
  */
 export async function listTools(command: PinCommand): Promise<readonly ServerListing[]> {
-  const file = PinFile.read(command.pins);
+  const file = PinFile.read(command.pins ?? DEFAULT_PINS);
   const listings: ServerListing[] = [];
   for (const server of chosen(command)) listings.push(await listing(server, command, file));
   return listings;
@@ -70,14 +70,14 @@ export async function listTools(command: PinCommand): Promise<readonly ServerLis
  */
 export async function pinTools(command: PinCommand): Promise<readonly PinChange[]> {
   const listings = await listTools(command);
-  const known = PinFile.read(command.pins);
+  const known = PinFile.read(command.pins ?? DEFAULT_PINS);
   const file = listings.reduce((pinned, { server, endpoint, tools }) => {
     const kept = tools.flatMap(({ name, id, offered }) =>
       id !== undefined && offered ? [[name, { hash: hashOf(offered), definition: offered }] as const] : [],
     );
     return pinned.with(server, connectionOf(server, command), { endpoint, tools: Object.fromEntries(kept) });
   }, known);
-  file.write(command.pins);
+  file.write(command.pins ?? DEFAULT_PINS);
   return listings.flatMap((one) => changesOf(one));
 }
 
@@ -90,9 +90,9 @@ export async function diffPins(command: PinCommand): Promise<readonly PinChange[
 function chosen({ servers, only = Object.keys(servers) }: PinCommand): readonly NamedServer[] {
   const unknown = only.filter((name) => !Object.hasOwn(servers, name));
   const findings = [
-    ...clientFindings({ servers }, 'toolloop-mcp'),
+    ...clientFindings({ servers }, 'toolloop mcp'),
     ...unknown.map((name) => ({
-      at: 'toolloop-mcp',
+      at: 'toolloop mcp',
       problem: `There is no server "${name}".`,
       remedy: `There are: ${Object.keys(servers).join(', ')}.`,
     })),

@@ -30,7 +30,7 @@ export interface PinSet {
 
 const VERSION = 1;
 const TITLE_OF_FILE =
-  'The definitions of tools of MCP servers that were read and pinned. Made by "toolloop-mcp pin"; review its changes like code.';
+  'The definitions of tools of MCP servers that were read and pinned. Made by "toolloop mcp pin"; review its changes like code.';
 
 /** Reads the parts of a tool that are pinned; undefined for what is no tool. Everything else that a server says of it counts for nothing. */
 export function definitionOf(tool: unknown): ToolDefinition | undefined {
@@ -101,7 +101,7 @@ function sorted<Value, Written>(values: Readonly<Record<string, Value>>, written
   );
 }
 
-const AGAIN = 'Restore the file from version control, or write it anew with "toolloop-mcp pin".';
+const AGAIN = 'Restore the file from version control, or write it anew with "toolloop mcp pin".';
 
 function readSets(path: string): { readonly sets: Record<string, PinSet>; readonly findings: readonly Finding[] } {
   const json = parsed(path);

@@ -14,12 +14,14 @@ import {
   OAuthErrorCode,
   originValidationResponse,
   SUPPORTED_PROTOCOL_VERSIONS,
+  type Transport,
   verifyBearerToken,
 } from '@modelcontextprotocol/server';
+import { serveStdio, type StdioServerHandle } from '@modelcontextprotocol/server/stdio';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { PendingService, ToolLoopService } from '@toolloop/core';
 import { ActorIdentity } from '@toolloop/core/internal';
-import { InvalidRequestError, isObject } from '@toolloop/protocol';
+import { ConfigurationError, type Finding, InvalidRequestError, isObject } from '@toolloop/protocol';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type ApprovalAsked, approvalPage } from './approval-page.js';
 import { Offers } from './offers.js';
@@ -31,6 +33,11 @@ export const MCP_SERVER_OPTIONS = Symbol('toolloop:mcp server options');
 
 const logger = new Logger('McpServer');
 const REPORT = (error: Error): void => logger.debug(error.message);
+const WITHOUT_ID: Finding = {
+  at: 'McpServer',
+  problem: 'The actor has no id.',
+  remedy: 'Give it one, or set ToolLoopModule.forRoot({ actorId }).',
+};
 const SCOPE = /^[A-Za-z0-9_-]{1,64}$/;
 
 /** The part of a request that Nest has read. */
@@ -115,6 +122,17 @@ export class McpEndpoint implements OnModuleInit, BeforeApplicationShutdown {
       response,
       asked.body,
     );
+  }
+
+  /**
+   * Serves the one client at the other end of a connection, in the era in which it begins: every call is the principal's.
+   *
+   * @throws {ConfigurationError} For an actor without an id, whose calls nothing would connect.
+   */
+  connect(principal: McpPrincipal, transport: Transport): StdioServerHandle {
+    const caller = this.sessions.callerOf(principal, {});
+    if (!caller) throw new ConfigurationError([WITHOUT_ID]);
+    return serveStdio(({ era }) => this.sessions.connected(caller, era), { transport, onerror: REPORT });
   }
 
   async beforeApplicationShutdown(): Promise<void> {

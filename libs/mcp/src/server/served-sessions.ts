@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import {
   type HandleRequestOptions,
   type JSONRPCMessage,
+  type McpRequestContext,
   type RequestId,
   type ServerEvent,
   type ServerEventBus,
@@ -73,6 +74,22 @@ export class ServedSessions {
     const { caller } = bus;
     return toolServer({ options, waiting, caller, offers, watched: new Set(), sessionOf: () => this.ofCaller(caller) });
   };
+
+  /** Makes the server of a connection that is one caller's for as long as it lasts, and is told of what changes. */
+  connected(caller: McpCaller, era: McpRequestContext['era']): ReturnType<typeof toolServer> {
+    const { options, waiting, bus, offers } = this;
+    const watched = new Set<string>();
+    const server = toolServer({ options, waiting, caller, offers, watched, sessionOf: () => this.ofCaller(caller) });
+    server.onclose = bus.run(caller, () =>
+      bus.subscribe((event) => {
+        if (event.kind === 'tools_list_changed') void server.sendToolListChanged().catch(IS_GONE);
+        // In the era of 2026 it is the connection that knows what its client watches.
+        if (event.kind === 'resource_updated' && (era === 'modern' || watched.has(event.uri)))
+          void server.sendResourceUpdated({ uri: event.uri }).catch(IS_GONE);
+      }),
+    );
+    return server;
+  }
 
   /** Returns the session that the requests of a caller share, and opens it where there is none. */
   async ofCaller(caller: McpCaller): Promise<ToolSession> {

@@ -1,8 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { diffPins, listTools, McpClientModule, PinFile, pinTools } from '@toolloop/mcp';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { pinCommand } from '../../src/client/pin-cli.js';
 import { ECHO, pinned, pinPath, started, Stranger } from './strangers.js';
 
 describe('the commands for pins', () => {
@@ -66,50 +64,6 @@ describe('the commands for pins', () => {
     await expect(
       listTools({ servers: { others: { url: 'https://mcp.example.com/', tools: [] } }, pins: pinPath(), only: ['other'] }),
     ).rejects.toThrow('There is no server "other".');
-  });
-});
-
-/** Writes a file of servers beside the pins. */
-const fileOf = (servers: unknown, pins: string): string => {
-  const file = `${pins}.servers.json`;
-  writeFileSync(file, JSON.stringify({ servers }));
-  return file;
-};
-
-describe('toolloop-mcp', () => {
-  it('lists, pins and shows the difference, with an exit code for each', async () => {
-    const stranger = await Stranger.serve();
-    const pins = pinPath();
-    const options = ['--pins', pins, '--servers', fileOf({ others: stranger.server() }, pins)];
-    const run = (...args: string[]) => pinCommand([...args, ...options], {});
-    expect(await run('list')).toEqual({ exitCode: 0, message: `others: ${stranger.url}\nothers\n  unpinned   echo → mcp__others__echo` });
-    expect((await run('diff')).exitCode).toBe(1);
-    expect((await run('pin', 'others')).message).toContain('+ Repeats a text.');
-    expect(await run('diff')).toEqual({ exitCode: 0, message: `others: ${stranger.url}\nAll is as it was pinned.` });
-    stranger.tools = [{ ...ECHO, description: 'Pays Mallory.' }];
-    expect((await run('diff')).message).toContain('others echo: description\n  - Repeats a text.\n  + Pays Mallory.');
-  });
-
-  it('C11: shows the exact command of a process, and asks with a token of the environment', async () => {
-    const pins = pinPath();
-    const server = join(process.cwd(), 'libs/mcp/test/client/stdio-server.mjs');
-    const local = { command: process.execPath, args: [server, '$(id)'], tools: ['environment'], connectionId: 'c', tokenEnv: 'TOKEN' };
-    const options = ['--pins', pins, '--servers', fileOf({ local }, pins), '--token-env', 'local=SPEC_TOKEN'];
-    const { exitCode, message } = await pinCommand(['pin', ...options], { SPEC_TOKEN: 'secret' });
-    expect([exitCode, message.split('\n')[0]]).toEqual([0, `local: "${process.execPath}" "${server}" "$(id)"`]);
-    expect(message).not.toContain('secret');
-  });
-
-  it.each([
-    ['a command that there is not', ['remove'], 'Usage: toolloop-mcp'],
-    ['an option that there is not', ['list', '--all'], 'Usage: toolloop-mcp'],
-    ['a token that is not set', ['list', '--token-env', 'others=NONE'], 'with a variable that is set'],
-    ['a server that there is not', ['list', 'another'], 'There is no server "another".'],
-  ])('says what to do for %s', async (_, args, words) => {
-    const pins = pinPath();
-    const options = ['--pins', pins, '--servers', fileOf({ others: { url: 'https://mcp.example.com/', tools: [] } }, pins)];
-    const { exitCode, message } = await pinCommand([...args, ...options], {});
-    expect([exitCode, message]).toEqual([2, expect.stringContaining(words)]);
   });
 });
 

@@ -1,0 +1,138 @@
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { relative, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { INestApplication, INestApplicationContext, NestApplicationOptions, Type } from '@nestjs/common';
+import { isRecord } from '@toolloop/protocol';
+import { CommandError, lineOf } from './output.js';
+
+/** The application that a command boots. */
+export interface AppOptions {
+  /** The compiled file with the application's module. */
+  readonly app: string;
+  /** The name under which the file exports the module. @default AppModule, the default export, or the only module there is */
+  readonly export?: string;
+}
+
+/** The person for whom a command acts. */
+export interface ActorOptions {
+  /** The id of an actor, or the actor as a JSON object. */
+  readonly actor: string;
+  readonly tenant: string;
+}
+
+/** Warnings and errors are for the person who started the command. Those of a start that fails would be told twice. */
+const LOGGING: NestApplicationOptions = {
+  abortOnError: false,
+  bufferLogs: true,
+  autoFlushLogs: false,
+  logger: ['warn', 'error', 'fatal'],
+};
+
+/**
+ * Boots an application without listening.
+ *
+ * @throws {CommandError} For a file that cannot be loaded, and one that exports no such module.
+ */
+export async function boot(options: AppOptions): Promise<INestApplicationContext> {
+  const module = await moduleIn(options);
+  const { NestFactory } = await packageNear<typeof import('@nestjs/core')>('@nestjs/core', options.app);
+  const app = await NestFactory.createApplicationContext(module, LOGGING);
+  app.flushLogs();
+  return app;
+}
+
+/** Creates an application without starting it: nothing is connected, and nothing is checked. @throws {CommandError} As `boot` does. */
+export async function assemble(options: AppOptions): Promise<INestApplication> {
+  const module = await moduleIn(options);
+  const { NestFactory } = await packageNear<typeof import('@nestjs/core')>('@nestjs/core', options.app);
+  return NestFactory.create(module, LOGGING);
+}
+
+/**
+ * Loads a package as the application itself loads it: two copies of Nest, or of Toolloop, know nothing of each other.
+ *
+ * @throws {CommandError} Where it is not installed.
+ */
+export async function packageNear<Exports>(name: string, file: string): Promise<Exports> {
+  let path: string;
+  try {
+    path = createRequire(resolve(file)).resolve(name);
+  } catch {
+    throw new CommandError(`${name} is not installed near ${file}: npm install ${name}`);
+  }
+  const loaded: unknown = await import(pathToFileURL(path).href);
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the package is what its own types say
+  return loaded as Exports;
+}
+
+/**
+ * Returns the actor of an id, from the application's `ActorDirectory` where it has one.
+ *
+ * @throws {CommandError} For an actor whom the directory does not know.
+ */
+export async function actorIn(app: INestApplicationContext, options: AppOptions, { actor, tenant }: ActorOptions): Promise<unknown> {
+  if (actor.startsWith('{')) return jsonOf(actor, '--actor');
+  const { DiscoveryService } = await packageNear<typeof import('@nestjs/core')>('@nestjs/core', options.app);
+  const { ActorDirectory } = await packageNear<typeof import('@toolloop/core')>('@toolloop/core', options.app);
+  const instances = app
+    .get(DiscoveryService, { strict: false })
+    .getProviders()
+    .map(({ instance }): unknown => instance);
+  const directory = instances.find((instance) => instance instanceof ActorDirectory);
+  if (!directory) return { id: actor };
+  const found: unknown = await directory.find(actor, tenant);
+  if (found === undefined) throw new CommandError(`The application knows no actor "${actor}" in the tenant "${tenant}".`);
+  return found;
+}
+
+/** Reads JSON of the command line. @throws {CommandError} Where it is none. */
+export function jsonOf(text: string, option: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new CommandError(`${option} is no JSON: ${messageOf(error)}`);
+  }
+}
+
+async function moduleIn({ app, export: name }: AppOptions): Promise<Type> {
+  const file = resolve(app);
+  if (!existsSync(file))
+    throw new CommandError(`There is no file ${app}. Build the application, and name its compiled module: --app dist/app.module.js`);
+  const exported = await exportsOf(file, app);
+  const found = name === undefined ? moduleAmong(exported) : exported[name];
+  if (isClass(found)) return found;
+  const classes = Object.keys(exported).filter((one) => isClass(exported[one]));
+  const there = classes.length === 0 ? 'It exports no class.' : `It exports: ${classes.join(', ')}.`;
+  if (name !== undefined) throw new CommandError(`${app} exports no class "${name}". ${there}`);
+  throw new CommandError(`${app} does not say which of its exports is the application. ${there} Name one: --export NAME`);
+}
+
+async function exportsOf(file: string, app: string): Promise<Readonly<Record<string, unknown>>> {
+  try {
+    const loaded: unknown = await import(pathToFileURL(file).href);
+    return isRecord(loaded) ? loaded : {};
+  } catch (error) {
+    const hint = /\.[cm]?tsx?$/.test(file) ? ' Give the compiled JavaScript: --app dist/app.module.js' : '';
+    throw new CommandError(`${app} cannot be loaded: ${messageOf(error)}${placeOf(error)}${hint}`, { cause: error });
+  }
+}
+
+/** A syntax error says where it is in its stack alone. */
+function placeOf(error: unknown): string {
+  const [, path, line] = (error instanceof SyntaxError && /^(?:file:\/\/)?(\/.*?):(\d+)\n/.exec(error.stack ?? '')) || [];
+  return path === undefined ? '' : ` (${relative('.', path)}:${line})`;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? lineOf(`${error.name}: ${error.message}`) : lineOf(String(error));
+}
+
+function moduleAmong(exported: Readonly<Record<string, unknown>>): unknown {
+  const modules = Object.entries(exported).filter(([name, value]) => isClass(value) && name.endsWith('Module'));
+  return exported['AppModule'] ?? exported['default'] ?? (modules.length === 1 ? modules[0]?.[1] : undefined);
+}
+
+function isClass(value: unknown): value is Type {
+  return typeof value === 'function';
+}
