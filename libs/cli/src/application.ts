@@ -50,20 +50,25 @@ export async function assemble(options: AppOptions): Promise<INestApplication> {
 }
 
 /**
- * Loads a package as the application itself loads it: two copies of Nest, or of Toolloop, know nothing of each other.
+ * Loads a package as the application itself loads it: two copies of Nest, or of Toolloop, know nothing of each other. Without an application it is that of the folder, or of
+ * the command line itself.
  *
  * @throws {CommandError} Where it is not installed.
  */
 export async function packageNear<Exports>(name: string, file: string): Promise<Exports> {
-  let path: string;
-  try {
-    path = createRequire(resolve(file)).resolve(name);
-  } catch {
-    throw new CommandError(`${name} is not installed near ${file}: npm install ${name}`);
-  }
+  const path = [resolve(file), resolve('toolloop.js'), import.meta.url].flatMap((from) => pathFrom(from, name))[0];
+  if (path === undefined) throw new CommandError(`${name} is not installed near ${file}: npm install ${name}`);
   const loaded: unknown = await import(pathToFileURL(path).href);
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the package is what its own types say
   return loaded as Exports;
+}
+
+function pathFrom(from: string, name: string): string[] {
+  try {
+    return [createRequire(from).resolve(name)];
+  } catch {
+    return [];
+  }
 }
 
 /**

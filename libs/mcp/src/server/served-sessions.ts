@@ -80,6 +80,7 @@ export class ServedSessions {
     const { options, waiting, bus, offers } = this;
     const watched = new Set<string>();
     const server = toolServer({ options, waiting, caller, offers, watched, sessionOf: () => this.ofCaller(caller) });
+    // oxlint-disable-next-line unicorn/prefer-add-event-listener -- a server of the SDK has no other
     server.onclose = bus.run(caller, () =>
       bus.subscribe((event) => {
         if (event.kind === 'tools_list_changed') void server.sendToolListChanged().catch(IS_GONE);
