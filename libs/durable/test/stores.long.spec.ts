@@ -20,6 +20,8 @@ class Price {
 }
 
 const entry = (tenant: string, sequence: number) => ({ version: 1, tenant, sequence, hash: `h${sequence}` }) as AuditEntry;
+/** Nothing ends the transaction but its own work. */
+const ENDLESS = new AbortController().signal;
 const call = (tenant: string, idempotencyKey: string) => ({
   tenant,
   idempotencyKey,
@@ -47,15 +49,19 @@ onEachDatabase('the transaction of a call', (open) => {
     const { transactions } = new SqlStores(open());
     let times = 0;
     const once = () =>
-      transactions.once(made, async () => {
-        await book(made.tenant);
-        await wait(20); // so that the others come meanwhile
-        return { times: (times += 1), nothing: undefined };
-      });
+      transactions.once(
+        made,
+        async () => {
+          await book(made.tenant);
+          await wait(20); // so that the others come meanwhile
+          return { times: (times += 1), nothing: undefined };
+        },
+        ENDLESS,
+      );
     const told = await Promise.all(Array.from({ length: 8 }, once));
     expect(told).toEqual(Array.from({ length: 8 }, () => ({ times: 1 })));
     expect(await booked(made.tenant)).toBe(1);
-    expect(await transactions.once(await begun(), () => Promise.resolve())).toBeUndefined();
+    expect(await transactions.once(await begun(), () => Promise.resolve(), ENDLESS)).toBeUndefined();
   });
 
   it('is undone as a whole where it rejects or returns what is no JSON, and may be done then', async () => {
@@ -65,15 +71,15 @@ onEachDatabase('the transaction of a call', (open) => {
       await book(made.tenant);
       throw new Error('No.');
     };
-    await expect(transactions.once(made, failing)).rejects.toThrow('No.');
-    await expect(transactions.once(made, () => book(made.tenant).then(() => ({ booking: new Booking() })))).rejects.toThrow(
+    await expect(transactions.once(made, failing, ENDLESS)).rejects.toThrow('No.');
+    await expect(transactions.once(made, () => book(made.tenant).then(() => ({ booking: new Booking() })), ENDLESS)).rejects.toThrow(
       expect.objectContaining({
         code: 'unstorable',
         message: expect.stringMatching(/Return a plain object from it: .*booking.*instance of Booking/),
       }),
     );
     expect(await booked(made.tenant)).toBe(0);
-    await transactions.once(made, () => book(made.tenant));
+    await transactions.once(made, () => book(made.tenant), ENDLESS);
     expect(await booked(made.tenant)).toBe(1);
   });
 
@@ -82,18 +88,19 @@ onEachDatabase('the transaction of a call', (open) => {
     const { transactions } = new SqlStores(open());
     const returned = { sum: 12n, at: new Date(0), none: Number.NaN, per: new Map([['a', 1]]), tags: new Set(['x']), nul: 'a\0b' };
     const read = { sum: '12', at: '1970-01-01T00:00:00.000Z', none: null, per: { a: 1 }, tags: ['x'], nul: 'a\0b' };
-    for (let times = 0; times < 2; times += 1) expect(await transactions.once(made, () => Promise.resolve(returned))).toEqual(read);
-    expect(await transactions.once(await begun(), () => Promise.resolve(new Price()))).toBe('5.00 EUR');
+    for (let times = 0; times < 2; times += 1)
+      expect(await transactions.once(made, () => Promise.resolve(returned), ENDLESS)).toEqual(read);
+    expect(await transactions.once(await begun(), () => Promise.resolve(new Price()), ENDLESS)).toBe('5.00 EUR');
   });
 
   it('is refused to a call that was not begun, and keeps one that was done from being given back', async () => {
     const { transactions, journal } = new SqlStores(open());
-    await expect(transactions.once(call(randomUUID(), 'key'), () => Promise.resolve(1))).rejects.toThrow('not in the journal');
+    await expect(transactions.once(call(randomUUID(), 'key'), () => Promise.resolve(1), ENDLESS)).rejects.toThrow('not in the journal');
     const made = await begun();
-    await transactions.once(made, () => Promise.resolve(1));
+    await transactions.once(made, () => Promise.resolve(1), ENDLESS);
     expect(await journal.find(made)).toMatchObject({ status: 'in_progress', kept: { result: 1 } });
     await journal.release(made);
-    expect(await transactions.once(made, () => Promise.resolve(2))).toBe(1);
+    expect(await transactions.once(made, () => Promise.resolve(2), ENDLESS)).toBe(1);
   });
 });
 

@@ -119,10 +119,12 @@ export abstract class CallTransactions {
   /**
    * Runs `work` in one transaction, together with a mark that this call has been done, and resolves to what it returned, as the JSON that a model would read. Where the mark is there
    * already it resolves to what was kept, and `work` is not run. Rejects, with nothing done, where `work` rejects and for a call that the journal has not begun.
+   *
+   * @param over aborted once nothing of the transaction is wanted any more: `work` rejects then, and a statement that does not end keeps no connection
    */
-  abstract once<Result>(call: JournalKey, work: () => Promise<Result>): Promise<Result>;
-  /** Runs `work` in one transaction that is rolled back whatever becomes of it, once the database has checked what it would check at a commit. */
-  abstract rehearse<Result>(work: () => Promise<Result>): Promise<Result>;
+  abstract once<Result>(call: JournalKey, work: () => Promise<Result>, over: AbortSignal): Promise<Result>;
+  /** Runs `work` in one transaction that is rolled back whatever becomes of it, once the database has checked what it would check at a commit; `over` as for `once`. */
+  abstract rehearse<Result>(work: () => Promise<Result>, over: AbortSignal): Promise<Result>;
   /** Runs `work` within a transaction of `rehearse`, for a call that the journal does not know; it resolves as `once` does. */
   abstract unmarked<Result>(work: () => Promise<Result>): Promise<Result>;
 }

@@ -321,13 +321,13 @@ class BoundedTransactions extends CallTransactions {
   }
 
   /** A transaction without an answer was rolled back, or its mark is there. The tool's own limit holds for it. */
-  override once<Result>(call: JournalKey, work: () => Promise<Result>): Promise<Result> {
-    return askStore(() => this.transactions.once(call, () => asPart(work)), { longestMs: Infinity });
+  override once<Result>(call: JournalKey, work: () => Promise<Result>, over: AbortSignal): Promise<Result> {
+    return askStore(() => this.transactions.once(call, () => asPart(work), over), { longestMs: Infinity });
   }
 
   /** Nothing of it is kept, but the method of a tool is not called twice. */
-  override rehearse<Result>(work: () => Promise<Result>): Promise<Result> {
-    return askStore(() => this.transactions.rehearse(() => asPart(work)), { longestMs: Infinity, isRepeatable: false });
+  override rehearse<Result>(work: () => Promise<Result>, over: AbortSignal): Promise<Result> {
+    return askStore(() => this.transactions.rehearse(() => asPart(work), over), { longestMs: Infinity, isRepeatable: false });
   }
 
   /** It is repeated with the transaction that it is part of, or not at all. */

@@ -105,7 +105,7 @@ export class CallRehearsal {
       transactions.rehearse(async () => {
         for (const write of rehearsal.writes) await this.again(write, scope, rehearsal);
         return work();
-      }),
+      }, scope.signal),
     );
   }
 
@@ -160,7 +160,7 @@ export class CallRehearsal {
       }
       return found;
     };
-    return transactions ? this.turns.run(scope.run.runId, () => transactions.rehearse(make)) : make();
+    return transactions ? this.turns.run(scope.run.runId, () => transactions.rehearse(make, scope.signal)) : make();
   }
 
   /** Rejects out of the transaction, which a failed statement has spoilt. */

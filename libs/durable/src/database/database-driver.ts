@@ -44,8 +44,11 @@ export interface ClientSession {
 /** The difference between PGlite and PostgreSQL. A `query` of the driver itself commits by itself. */
 export interface DatabaseDriver extends SqlSession {
   readonly connection: NativeConnection;
-  /** One after the other on PGlite; each on a connection of its own on PostgreSQL. Rolled back when `work` rejects. */
-  transaction<Result>(work: (session: SqlSession) => Promise<Result>): Promise<Result>;
+  /**
+   * One after the other on PGlite; each on a connection of its own on PostgreSQL. Rolled back when `work` rejects. Where that does not end in a second once `over` is aborted, the
+   * connection is given up.
+   */
+  transaction<Result>(work: (session: SqlSession) => Promise<Result>, over?: AbortSignal): Promise<Result>;
   /** A session for one client of a library. */
   lend(onLost: (error: Error) => void): Promise<ClientSession>;
   /** Resolves, once notifications are heard, to what ends it. */

@@ -68,13 +68,15 @@ export class Database {
 
   /**
    * Runs `work` as one unit: all of it is kept, or nothing where it rejects. Inside another transaction it is a savepoint. Await nothing remote in
-   * it: on PGlite everybody else waits meanwhile.
+   * it: on PGlite everybody else waits meanwhile. One that stands still for 15 seconds is rolled back.
+   *
+   * @param over aborted once nothing of it is wanted any more. A statement that does not end by then is given up with its connection, on a server; `work` is to reject by itself
    */
-  transaction<Result>(work: () => Promise<Result>): Promise<Result> {
+  transaction<Result>(work: () => Promise<Result>, over?: AbortSignal): Promise<Result> {
     const runIn = (scope: TransactionScope): Promise<Result> => this.scopes.run(scope, work);
     const outer = this.scopes.getStore();
     if (outer) return outer.nested(runIn);
-    return this.driver.transaction((session) => new TransactionScope(session).complete(runIn));
+    return this.driver.transaction((session) => new TransactionScope(session).complete(runIn), over);
   }
 
   /** Runs what is no part of the transaction it is started in, and is not awaited there: timers, background work. */

@@ -146,9 +146,6 @@ function yieldAfterStatements(pglite: PGlite): void {
     });
 }
 
-/** The same as on the server: the milliseconds for which a transaction may keep the others waiting without a statement. */
-const LONGEST_IDLE_MS = 15_000;
-
 /** A library's client on PGlite, outside of `Database.transaction`. Its transaction takes its turn among all others. */
 export class LoneSession implements ClientSession {
   private open: OpenTransaction | undefined;
@@ -201,8 +198,8 @@ type End = { readonly how: 'commit' } | { readonly how: 'rollback'; readonly rea
 
 /** A transaction that is ended from without. */
 class OpenTransaction {
-  private idle: NodeJS.Timeout | undefined;
-  private stoodStill: Error | undefined;
+  /** Why it is over, where its own library has not ended it. */
+  private loss: { readonly cause: unknown } | undefined;
 
   private constructor(
     private readonly scope: TransactionScope,
@@ -211,54 +208,40 @@ class OpenTransaction {
 
   static begin(driver: DatabaseDriver): Promise<OpenTransaction> {
     return new Promise((resolve, reject) => {
+      let open: OpenTransaction | undefined;
       const done: Promise<void> = driver.transaction((session) =>
         new TransactionScope(session).complete(
           (scope) =>
             new Promise<void>((commit, rollBack) => {
-              const open = new OpenTransaction(scope, (end) => {
+              open = new OpenTransaction(scope, (end) => {
                 if (end.how === 'commit') commit();
                 else rollBack(end.reason);
                 return done;
               });
-              open.rest();
               resolve(open);
             }),
         ),
       );
-      done.catch(reject);
+      done.catch((cause: unknown) => {
+        if (open) open.loss = { cause };
+        reject(cause);
+      });
     });
   }
 
-  /** Runs something in it, which keeps it from being given up. */
   async during<Result>(work: (scope: TransactionScope) => Promise<Result>): Promise<Result> {
-    if (this.stoodStill) throw this.stoodStill;
-    clearTimeout(this.idle);
-    try {
-      return await work(this.scope);
-    } finally {
-      this.rest();
-    }
+    if (this.loss) throw this.loss.cause;
+    return work(this.scope);
   }
 
   commit(): Promise<void> {
-    clearTimeout(this.idle);
     return this.end({ how: 'commit' });
   }
 
   async rollback(): Promise<void> {
-    clearTimeout(this.idle);
     await this.end({ how: 'rollback', reason: new Error('Rolled back.') }).catch(() => undefined);
   }
-
-  private rest(): void {
-    this.idle = setTimeout(() => {
-      this.stoodStill = new Error(STOOD_STILL);
-      void this.end({ how: 'rollback', reason: this.stoodStill }).catch(() => undefined);
-    }, LONGEST_IDLE_MS).unref();
-  }
 }
-
-const STOOD_STILL = `A library's transaction stood still for ${LONGEST_IDLE_MS / 1_000} seconds while PGlite has one session for everybody, so it was rolled back. Whatever it waited for may have waited for it: where database or its stores are used as well, begin with database.transaction.`;
 
 /** The parts of PGlite's module that are used here. It is loaded only where a database is embedded. */
 export type PgliteModule = Pick<typeof import('@electric-sql/pglite'), 'protocol' | 'parse'>;

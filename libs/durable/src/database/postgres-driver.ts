@@ -14,12 +14,13 @@ import {
   type SqlValue,
   unreachable,
 } from './database-driver.js';
+import { LONGEST_IDLE_MS } from './transaction-scope.js';
 
 /** The connections of one process, beside the one that listens. */
 const MOST_CONNECTIONS = 10;
 const LONGEST_CONNECT_MS = 10_000;
-/** A process that freezes in the middle of a transaction holds its locks for so long, and its runs cannot be taken over meanwhile. */
-const LONGEST_IDLE_MS = 15_000;
+/** A transaction that is over has so long to end by itself. */
+const GIVE_UP_MS = 1_000;
 const INT8 = 20;
 
 /** A number where it holds the value, else a bigint: what PGlite makes of it. */
@@ -56,7 +57,7 @@ export class PostgresDriver implements DatabaseDriver {
       connectionString: url,
       max: connections,
       connectionTimeoutMillis: LONGEST_CONNECT_MS,
-      idle_in_transaction_session_timeout: LONGEST_IDLE_MS,
+      idle_in_transaction_session_timeout: LONGEST_IDLE_MS, // for a process that freezes: its runs cannot be taken over meanwhile
       keepAlive: true,
       application_name: 'toolloop',
     });
@@ -85,13 +86,10 @@ export class PostgresDriver implements DatabaseDriver {
     return new LeasedSession(await this.pool.connect(), onLost);
   }
 
-  async transaction<Result>(work: (session: SqlSession) => Promise<Result>): Promise<Result> {
-    const client = await this.pool.connect().catch(rejectAsStorage);
-    let broken: Error | undefined;
-    const onError = (error: Error): void => {
-      broken = error;
-    };
-    client.on('error', onError); // the pool does not hear those of a client that is in use
+  async transaction<Result>(work: (session: SqlSession) => Promise<Result>, over?: AbortSignal): Promise<Result> {
+    const lent = new LentClient(await this.pool.connect().catch(rejectAsStorage));
+    const unwatch = over && lent.giveUpAfter(over);
+    const { client } = lent;
     try {
       await client.query('begin').catch(rejectAsStorage);
       const result = await work({
@@ -101,13 +99,11 @@ export class PostgresDriver implements DatabaseDriver {
       await client.query('commit').catch(rejectAsStorage);
       return result;
     } catch (error) {
-      await client.query('rollback').catch((failure: unknown) => {
-        broken ??= failure instanceof Error ? failure : new Error(String(failure));
-      });
+      await client.query('rollback').catch((failure: unknown) => lent.lose(failure));
       throw error;
     } finally {
-      client.off('error', onError);
-      client.release(broken); // which destroys it: its state is unknown
+      unwatch?.();
+      lent.release();
     }
   }
 
@@ -129,6 +125,45 @@ async function send<Row extends object>(
   const asked = typeof statement === 'string' ? { text: statement } : statement;
   const { rows } = await to.query<Row>({ ...asked, values: [...values], types: TYPES }).catch(rejectAsStorage);
   return rows;
+}
+
+/** The connection of a transaction. */
+class LentClient {
+  private broken: Error | undefined;
+  private isReleased = false;
+
+  constructor(readonly client: PoolClient) {
+    client.on('error', this.lose); // the pool does not hear those of a client that is in use
+  }
+
+  readonly lose = (error: unknown): void => {
+    this.broken ??= error instanceof Error ? error : new Error(String(error));
+  };
+
+  /** Destroys the connection where its transaction has not ended a moment after the signal: its statement hangs, and fails by that. Returns what ends the watch. */
+  giveUpAfter(over: AbortSignal): () => void {
+    let timer: NodeJS.Timeout | undefined;
+    const watch = (): void => {
+      timer = setTimeout(() => {
+        this.lose(new Error('A statement did not end with its transaction.'));
+        this.release();
+      }, GIVE_UP_MS);
+    };
+    if (over.aborted) watch();
+    else over.addEventListener('abort', watch, { once: true });
+    return () => {
+      clearTimeout(timer);
+      over.removeEventListener('abort', watch);
+    };
+  }
+
+  /** Gives it back, or destroys it where its state is unknown. */
+  release(): void {
+    if (this.isReleased) return;
+    this.isReleased = true;
+    this.client.off('error', this.lose);
+    this.client.release(this.broken);
+  }
 }
 
 /** A library's client on PostgreSQL, outside of `Database.transaction`: a connection of our pool. */

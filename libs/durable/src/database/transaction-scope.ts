@@ -13,12 +13,16 @@ export class TransactionScope {
   private isOver = false;
   private readonly depth: number;
   private readonly savepoints: SavepointStack;
+  /** One for a transaction and all savepoints in it. */
+  private readonly standstill: Standstill;
 
   constructor(
     private readonly session: SqlSession,
     private readonly outer?: TransactionScope,
+    longestIdleMs = LONGEST_IDLE_MS,
   ) {
     this.depth = outer ? outer.depth + 1 : 0;
+    this.standstill = outer?.standstill ?? new Standstill(longestIdleMs);
     this.savepoints = new SavepointStack(`toolloop_shared_${this.depth}`);
   }
 
@@ -95,11 +99,11 @@ export class TransactionScope {
 
   /**
    * Runs `work` to its end, and all it has begun. Rejects where a statement failed, though `work` may have caught that: PostgreSQL takes nothing more
-   * after it, and would answer a commit with a silent rollback.
+   * after it, and would answer a commit with a silent rollback. A transaction that stands still rejects as well, since others wait for it.
    */
   async complete<Result>(work: (scope: TransactionScope) => Promise<Result>): Promise<Result> {
     try {
-      const result = await work(this);
+      const result = await (this.outer ? work(this) : this.standstill.end(work(this)));
       await this.turns;
       if (this.savepoints.hasOpen && !this.failure) this.loss ??= new Error(STILL_OPEN);
       if (!this.failure && !this.loss) return result;
@@ -138,14 +142,55 @@ export class TransactionScope {
   }
 
   private async noted<Result>(asked: Promise<Result>): Promise<Result> {
+    this.standstill.move();
     try {
       return await asked;
     } catch (error) {
       this.failure ??= { cause: error };
       throw error;
+    } finally {
+      this.standstill.rest();
     }
   }
 }
+
+/** The milliseconds for which a transaction may keep others waiting without a statement. A server ends the session of such a one as well. */
+export const LONGEST_IDLE_MS = 15_000;
+
+/** Watches a transaction for standing still: whatever it waits for, others wait for what it has locked, and on PGlite for its session. */
+class Standstill {
+  private moving = 0;
+  private timer: NodeJS.Timeout | undefined;
+  private giveUp: (() => void) | undefined;
+
+  constructor(private readonly longestMs: number) {}
+
+  /** Settles as the work does, or rejects once there was no statement for too long. */
+  end<Result>(work: Promise<Result>): Promise<Result> {
+    return new Promise<Result>((resolve, reject) => {
+      this.giveUp = () => reject(new Error(`A transaction stood still for ${this.longestMs / 1_000} seconds, ${STOOD_STILL}`));
+      this.rest();
+      work.then(resolve, reject);
+    }).finally(() => {
+      this.giveUp = undefined;
+      clearTimeout(this.timer);
+    });
+  }
+
+  move(): void {
+    this.moving += 1;
+    clearTimeout(this.timer);
+  }
+
+  rest(): void {
+    this.moving = Math.max(0, this.moving - 1);
+    clearTimeout(this.timer);
+    if (this.moving === 0 && this.giveUp) this.timer = setTimeout(this.giveUp, this.longestMs).unref();
+  }
+}
+
+const STOOD_STILL =
+  'while others waited for it, so it was rolled back. Await nothing remote in it. Whatever it waited for may have waited for it: where database or its stores are used as well, begin with database.transaction.';
 
 const IS_OVER = 'The transaction is over. Await everything inside of it; start what should outlive it with database.outside(() => …).';
 const LOST =

@@ -131,9 +131,9 @@ export class SqlCallTransactions extends CallTransactions {
     super();
   }
 
-  override once<Result>(call: JournalKey, work: () => Promise<Result>): Promise<Result> {
+  override once<Result>(call: JournalKey, work: () => Promise<Result>, over: AbortSignal): Promise<Result> {
     const keys = keysOf(call);
-    return this.database.transaction(async () => {
+    const marked = async (): Promise<Result> => {
       const [row] = await this.database.query<OpenCallRow<Result>>(
         'select effect from toolloop.calls where tenant = $1 and key_hash = $2 for update',
         keys,
@@ -147,17 +147,18 @@ export class SqlCallTransactions extends CallTransactions {
       );
       if (!kept) throw new Error('The call was removed from the journal.');
       return kept.effect.result; // as JSON gives it back, the first time as every other time
-    });
+    };
+    return this.database.transaction(marked, over);
   }
 
-  override async rehearse<Result>(work: () => Promise<Result>): Promise<Result> {
+  override async rehearse<Result>(work: () => Promise<Result>, over: AbortSignal): Promise<Result> {
     const undo = new Error('The rehearsal is over, and is rolled back.');
     const results: Result[] = [];
     const rehearsed = this.database.transaction(async () => {
       results.push(await work());
       await this.database.query('set constraints all immediate');
       throw undo;
-    });
+    }, over);
     return rehearsed.catch((error: unknown) => {
       if (error !== undo) throw error;
       return results[0];
