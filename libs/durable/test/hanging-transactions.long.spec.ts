@@ -78,18 +78,21 @@ function suite(open: () => Promise<DurableOptions>): void {
   });
 }
 
-describe('a transaction of a call on PGlite', () => suite(() => inMemory()));
+describe('a transaction of a call on PGlite', () => {
+  suite(() => inMemory());
+});
+
+async function openServer(): Promise<DurableOptions> {
+  const server = await createServerDatabase();
+  cleanUps.push(() => server.drop());
+  return { url: server.url, connections: 2 };
+}
 
 describePostgres('a transaction of a call on PostgreSQL', () => {
-  const open = async (): Promise<DurableOptions> => {
-    const server = await createServerDatabase();
-    cleanUps.push(() => server.drop());
-    return { url: server.url, connections: 2 };
-  };
-  suite(open);
+  suite(openServer);
 
   it('gives its connection up where a statement of it does not end', async () => {
-    const { module, statusOf } = await start(await open(), (database, { transaction }) =>
+    const { module, statusOf } = await start(await openServer(), (database, { transaction }) =>
       transaction!(() => database.query('select pg_sleep(3600)').then(() => undefined)),
     );
     for (let count = 0; count < 3; count += 1) expect(await statusOf('desk__hang')).toBe('unknown_outcome');

@@ -99,14 +99,16 @@ export class CallContextFactory {
     const run: CallTransaction['run'] = async (work) => {
       report.assertRunning();
       if (link) throw new Error('A call has only one transaction, by which it is recognized later. Do everything in it.');
-      const { signal: over, release } = (link = linkSignal(signal));
+      const own = linkSignal(signal);
+      const { signal: over } = own;
+      link = own;
       const whole = async (): Promise<Awaited<ReturnType<typeof work>>> => {
         const result = await untilAborted(Promise.resolve().then(work), over);
         report.assertRunning();
         return result;
       };
       const running = call.scope.rehearsal ? transactions.unmarked(whole) : transactions.once(journalKeyOf(call), whole, over);
-      return running.finally(release);
+      return running.finally(() => own.release());
     };
     return { run, end: () => link?.abort(new Interruption('aborted', OVER)) };
   }
