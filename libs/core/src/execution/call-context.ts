@@ -9,7 +9,7 @@ import { PendingService } from '../pending/pending.service.js';
 import { type CallUnderWay, DataPolicyEngine, decide, subjectOf } from '../policy/policy-engine.js';
 import { compileReveal } from '../schema/reveal.js';
 import { BoundedStores } from './bounded-stores.js';
-import { CallFailure, Interruption, type LinkedSignal, linkSignal, unexplained, untilAborted } from './call-failure.js';
+import { CallFailure, Interruption, linkSignal, unexplained, untilAborted } from './call-failure.js';
 import { advance, type Call, type ExecutionScope, type ReadCall } from './call.js';
 import { CallCredentials, discreet, discreetLogger } from './credentials.js';
 import { projected, RedactionError } from './describe.js';
@@ -56,9 +56,9 @@ export class CallContextFactory {
     const { toolCallMs: ms } = limits;
     const stoppable = stoppableCall(call, () => link.abort(new Interruption('aborted', STOPPED)));
     const report = new ProgressReport(call, this.logger);
+    const transaction = this.transactionFor(call, report, () => link.signal);
     const idempotencyKey = idempotencyKeyOf(call);
     const link = linkSignal(scope.signal, { ms, message: `The tool did not answer within ${ms} ms.` });
-    const transaction = this.transactionFor(call, report, link.signal);
     if (stoppable) this.inForce.underWay.add(stoppable);
     const context: ToolCallContext = {
       ...scope.run,
@@ -71,12 +71,12 @@ export class CallContextFactory {
       progress: (value) => void report.show(value, this.anything),
       ask,
       withdraw: (id, reason) => this.withdraw(id, call, { report, reason }),
-      ...(transaction && { transaction: transaction.run }),
+      ...(transaction && { transaction }),
       connection: (id) => this.connect(id, call, { report, context }),
     };
     const close = (): void => {
       report.isOver = true;
-      transaction?.end();
+      report.whenOver?.();
       if (stoppable) this.inForce.underWay.delete(stoppable);
       link.release();
     };
@@ -88,29 +88,23 @@ export class CallContextFactory {
     return this.storage.run(context, callback);
   }
 
-  /**
-   * A call that is over has been told its outcome, so it is not done any more: what it did is rolled back, though it may still be at work. Others wait for what a transaction
-   * has locked, and where the database has one session for it.
-   */
-  private transactionFor(call: ReadCall, report: ProgressReport, signal: AbortSignal): CallTransaction | undefined {
+  /** A call that is over has been told its outcome, so it is not done any more: what it did is rolled back, though it may still be at work. Others wait for what it has locked. */
+  private transactionFor(call: ReadCall, report: ProgressReport, signal: () => AbortSignal): ToolCallContext['transaction'] {
     const transactions = this.stores.transactions;
     if (!transactions || call.tool.spec.effect === 'read_only') return undefined;
-    let link: LinkedSignal | undefined;
-    const run: CallTransaction['run'] = async (work) => {
+    return async (work) => {
       report.assertRunning();
-      if (link) throw new Error('A call has only one transaction, by which it is recognized later. Do everything in it.');
-      const own = linkSignal(signal);
-      const { signal: over } = own;
-      link = own;
+      if (report.whenOver) throw new Error('A call has only one transaction, by which it is recognized later. Do everything in it.');
+      const over = linkSignal(signal());
+      report.whenOver = () => over.abort(new Interruption('aborted', OVER));
       const whole = async (): Promise<Awaited<ReturnType<typeof work>>> => {
-        const result = await untilAborted(Promise.resolve().then(work), over);
+        const result = await untilAborted(Promise.resolve().then(work), over.signal);
         report.assertRunning();
         return result;
       };
-      const running = call.scope.rehearsal ? transactions.unmarked(whole) : transactions.once(journalKeyOf(call), whole, over);
-      return running.finally(() => own.release());
+      const once = (): ReturnType<typeof whole> => transactions.once(journalKeyOf(call), whole, over.signal);
+      return (call.scope.rehearsal ? transactions.unmarked(whole) : once()).finally(() => over.release());
     };
-    return { run, end: () => link?.abort(new Interruption('aborted', OVER)) };
   }
 
   /** Asked too late, or answered too late, it hands out nothing. */
@@ -147,13 +141,6 @@ export class CallContextFactory {
   }
 }
 
-/** The one transaction that a call may have. */
-interface CallTransaction {
-  readonly run: NonNullable<ToolCallContext['transaction']>;
-  /** Ends it with the call. */
-  readonly end: () => void;
-}
-
 const OVER = 'The call is over, and with it its transaction. Await the transaction in the method of the tool.';
 
 const refuseQuestion = (): Promise<never> => Promise.reject(new Error('Only the method of a tool can ask a question.'));
@@ -175,6 +162,8 @@ const END_OF_TIME = 8.64e15;
 /** The progress values of a running tool. Once the call is over none is shown, however long the tool runs. */
 export class ProgressReport {
   isOver = false;
+  /** Ends the transaction of the call; absent until it has begun one. */
+  whenOver: (() => void) | undefined;
   private hasWarned = false;
 
   constructor(
