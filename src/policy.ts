@@ -42,7 +42,7 @@ export const DESK_POLICY: Policy = {
 
 /** The calls for which support needs a manager. It narrows the desk's policy in the runs of support. */
 const SUPPORT_POLICY: Policy = {
-  version: 'desk-support-6',
+  version: 'desk-support-7',
   allow: ['*', 'screen__showPage', CARRIER_TOOL],
   requireApproval: [
     {
@@ -51,6 +51,7 @@ const SUPPORT_POLICY: Policy = {
       notRequester: true,
       expiresAfterMs: HOUR_MS,
       remindAfterMs: HOUR_MS / 4,
+      escalation: [{ afterMs: HOUR_MS / 2, roles: ['operator'] }],
       reason: 'A manager looks at what support mails, cancels or refunds.',
     },
     {

@@ -33,6 +33,7 @@ export class CartTools {
   @LlmTool({
     description: 'Open a cart for a customer, with products in it or empty.',
     effect: 'state_change',
+    rehearse: 'transaction',
     output: Cart,
     labels: { returns: 'trusted' },
   })

@@ -2,11 +2,22 @@ import { PrimaryKeyProp } from '@mikro-orm/core';
 import { Entity, Enum, PrimaryKey, Property } from '@mikro-orm/decorators/legacy';
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { LlmTool, type ToolCallContext, ToolContext, ToolError, ToolField, ToolParam, ToolProvider } from '@toolloop/core';
+import type { ToolPreview } from '@toolloop/protocol';
 import type { ResourceScope } from '@toolloop/resources';
 import { gatewayOf, type MikroOrmGateway } from '@toolloop/resources/mikro-orm';
-import { Expose, Type } from 'class-transformer';
+import { Expose } from 'class-transformer';
 import { calendarDay, monthsBefore, TODAY } from './clock.js';
-import { assertInStock, MOST_PIECES, type PricedQuantity, type ProductQuantity, totalOf, withItem, withoutItem } from './items.js';
+import {
+  assertInStock,
+  CartContents,
+  MOST_PIECES,
+  OrderLine,
+  type PricedQuantity,
+  type ProductQuantity,
+  totalOf,
+  withItem,
+  withoutItem,
+} from './items.js';
 import { Currency, Money } from './money.js';
 
 // Entities name each other, so they share a file. One that is declared further down is named in `output` by a function, and its method returns a Promise of it: the
@@ -54,34 +65,6 @@ export class Product extends TenantRow {
   @Property({ type: 'integer' })
   @Expose()
   inStock!: number;
-}
-
-/** One article of an order or a cart. */
-export class OrderLine {
-  @Expose() readonly productId: string;
-  @Expose() readonly name: string;
-  @Expose() readonly quantity: number;
-  @Expose() @Type(() => Money) readonly unitPrice: Money;
-
-  constructor(line: PricedQuantity, currency: Currency) {
-    this.productId = line.productId;
-    this.name = line.name;
-    this.quantity = line.quantity;
-    this.unitPrice = new Money(line.unitCents, currency);
-  }
-}
-
-/** The contents of a cart, at today's prices. */
-export class CartContents {
-  @Expose() readonly cartId: string;
-  @Expose() @Type(() => OrderLine) readonly lines: readonly OrderLine[];
-  @Expose() @Type(() => Money) readonly total: Money;
-
-  constructor(cartId: string, lines: readonly PricedQuantity[], currency: Currency) {
-    this.cartId = cartId;
-    this.lines = lines.map((line) => new OrderLine(line, currency));
-    this.total = totalOf(lines, currency);
-  }
 }
 
 const MONTHS = 12;
@@ -151,6 +134,7 @@ export class Customer extends TenantRow {
   @LlmTool({
     description: 'Open a new, empty cart for this customer.',
     effect: 'state_change',
+    rehearse: 'transaction',
     output: () => Cart,
     labels: { returns: 'trusted' },
   })
@@ -208,6 +192,8 @@ export class Order extends TenantRow {
   @LlmTool({
     description: 'Cancel this order and put its articles back in stock. Shipped orders cannot be cancelled.',
     effect: 'state_change',
+    rehearse: 'transaction',
+    preview: 'previewCancel',
     output: () => Order,
     labels: { returns: 'trusted' },
   })
@@ -225,6 +211,13 @@ export class Order extends TenantRow {
         product.inStock += quantity;
     });
     return Order.get(gatewayOf(this), context, id);
+  }
+
+  previewCancel(): ToolPreview {
+    return {
+      sentence: `Cancel order ${this.id} of ${this.total} ${this.currency}`,
+      changes: [{ field: 'status', before: this.status, after: OrderStatus.Cancelled }],
+    };
   }
 
   /** @throws {ToolError} Where the tenant has no such order. */
@@ -272,7 +265,13 @@ export class Cart extends TenantRow {
   @Property({ type: 'json' })
   items!: readonly ProductQuantity[];
 
-  @LlmTool({ description: 'Put a product into this cart.', effect: 'state_change', output: CartContents, labels: { returns: 'trusted' } })
+  @LlmTool({
+    description: 'Put a product into this cart.',
+    effect: 'state_change',
+    rehearse: 'transaction',
+    output: CartContents,
+    labels: { returns: 'trusted' },
+  })
   addItem(
     @ToolParam('productId', PRODUCT_ID) productId: string,
     @ToolParam('quantity', { description: 'How many', type: 'integer', default: 1, minimum: 1, maximum: MOST_PIECES }) quantity: number,
@@ -287,6 +286,7 @@ export class Cart extends TenantRow {
   @LlmTool({
     description: 'Take a product out of this cart.',
     effect: 'state_change',
+    rehearse: 'transaction',
     output: CartContents,
     labels: { returns: 'trusted' },
   })
@@ -313,6 +313,7 @@ export class Cart extends TenantRow {
   @LlmTool({
     description: 'Place an order for everything in this cart.',
     effect: 'state_change',
+    rehearse: 'transaction',
     output: Order,
     labels: { returns: 'trusted' },
   })

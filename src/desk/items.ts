@@ -1,4 +1,5 @@
 import { ToolError } from '@toolloop/core';
+import { Expose, Type } from 'class-transformer';
 import { Money, type Currency } from './money.js';
 
 /** A quantity of an article. */
@@ -25,6 +26,34 @@ export function totalOf(lines: readonly PricedQuantity[], currency: Currency): M
     lines.map((line) => new Money(line.unitCents, currency).times(line.quantity)),
     currency,
   );
+}
+
+/** One article of an order or a cart. */
+export class OrderLine {
+  @Expose() readonly productId: string;
+  @Expose() readonly name: string;
+  @Expose() readonly quantity: number;
+  @Expose() @Type(() => Money) readonly unitPrice: Money;
+
+  constructor(line: PricedQuantity, currency: Currency) {
+    this.productId = line.productId;
+    this.name = line.name;
+    this.quantity = line.quantity;
+    this.unitPrice = new Money(line.unitCents, currency);
+  }
+}
+
+/** The contents of a cart, at today's prices. */
+export class CartContents {
+  @Expose() readonly cartId: string;
+  @Expose() @Type(() => OrderLine) readonly lines: readonly OrderLine[];
+  @Expose() @Type(() => Money) readonly total: Money;
+
+  constructor(cartId: string, lines: readonly PricedQuantity[], currency: Currency) {
+    this.cartId = cartId;
+    this.lines = lines.map((line) => new OrderLine(line, currency));
+    this.total = totalOf(lines, currency);
+  }
 }
 
 /** Most pieces of one article in a cart. */

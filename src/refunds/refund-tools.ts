@@ -1,5 +1,7 @@
 import { Injectable } from '@nestjs/common';
-import { LlmTool, type ToolCallContext, ToolContext, ToolParam, ToolProvider } from '@toolloop/core';
+import { LlmTool, type ToolCallContext, ToolContext, ToolError, ToolParam, ToolProvider } from '@toolloop/core';
+import type { PerformedDirective } from '@toolloop/core/directives';
+import { isRecord } from '@toolloop/protocol';
 import { MikroOrmGateway } from '@toolloop/resources/mikro-orm';
 import { Order } from '../desk/entities.js';
 import { Payments } from './payments.js';
@@ -38,7 +40,14 @@ export class RefundTools {
       tone: 'caution',
       confirm: 'Pay this money back?',
     },
-    directive: { type: 'order.refund', subject: '{orderId}', key: 'whole', preview: 'required', maybeRan: 'repeat' },
+    directive: {
+      type: 'order.refund',
+      subject: '{orderId}',
+      key: 'whole',
+      preview: 'required',
+      compensate: 'recallRefund',
+      maybeRan: 'repeat',
+    },
   })
   async refundOrder(
     @ToolParam('orderId', { description: 'An order number such as o-1024', pattern: String.raw`^o-\d{1,9}$` }) orderId: string,
@@ -47,6 +56,13 @@ export class RefundTools {
     const amount = (await Order.get(this.gateway, context, orderId)).getTotal();
     const paymentId = await this.payments.payBack({ tenant: context.tenant, orderId, amount }, context.idempotencyKey);
     return { paymentId, orderId, amount: `${amount.amount} ${amount.currency}` };
+  }
+
+  /** Undoes a refund that was paid: the money is called back. */
+  async recallRefund(_input: unknown, { result }: PerformedDirective): Promise<void> {
+    const paymentId = isRecord(result) ? result['paymentId'] : undefined;
+    if (typeof paymentId !== 'string') throw new ToolError('It is not known which payment this was.');
+    await this.payments.recall(paymentId);
   }
 
   async previewRefund({ orderId }: { readonly orderId: string }, context: ToolCallContext): Promise<string> {

@@ -1,12 +1,28 @@
-import { Global, Module } from '@nestjs/common';
+import { Global, Injectable, Module } from '@nestjs/common';
 import { type PendingStore, MemoryPendingStore, MemoryRunLog, type RunLog, ToolLoopStores } from '@toolloop/core/stores';
-import { Database, DurableHealth, RUN_OPTIONS, RunEngine, WakingPendingStore } from '@toolloop/durable';
+import {
+  Database,
+  DurableHealth,
+  RUN_OPTIONS,
+  RunEngine,
+  SqlCallJournal,
+  SqlCallTransactions,
+  WakingPendingStore,
+} from '@toolloop/durable';
 import { openInMemory } from '../../libs/durable/test/databases.js';
 
-/** Everything in memory but what wakes runs, which is the same. */
+/** Everything in memory but what wakes runs, which is the same, and the calls, whose marks are committed together with what they change. */
+@Injectable()
 class MemoryStores implements ToolLoopStores {
+  readonly journal: SqlCallJournal;
+  readonly transactions: SqlCallTransactions;
   readonly runs: RunLog = new MemoryRunLog();
   readonly pending: PendingStore = new WakingPendingStore(new MemoryPendingStore(), this.runs, (work) => work());
+
+  constructor(database: Database) {
+    this.journal = new SqlCallJournal(database);
+    this.transactions = new SqlCallTransactions(database);
+  }
 }
 
 const SHARED = Symbol.for('toolloop:database of the demo specs');
@@ -17,6 +33,7 @@ export async function emptyDatabase(): Promise<Database> {
   Reflect.set(globalThis, SHARED, opening);
   const database = await opening;
   await database.query('drop schema if exists desk cascade');
+  await database.query('truncate toolloop.calls');
   return database;
 }
 

@@ -127,9 +127,8 @@ describe('a directive', () => {
     expect(await posted(desk, 'alice', `/directives/${directiveId}/cancel`)).toEqual([404, 'not_found']);
   });
 
-  it('is neither taken back nor performed again once it was performed', async () => {
+  it('is not performed again once it was performed', async () => {
     const { desk, directiveId } = await paid();
-    expect(await posted(desk, 'mia', `/directives/${directiveId}/cancel`, { reason: 'x' })).toEqual([409, 'not_possible']);
     expect(await posted(desk, 'mia', `/directives/${directiveId}/redrive`, { tookPlace: false, tenant: 'globex' })).toEqual([
       409,
       'not_possible',

@@ -56,7 +56,7 @@ it('a run that outlives its process goes the way the page about the demo shows',
     lines.push(...answer.split('\n'));
     await learn(answer, known, desk);
   }
-  const shown = fencesOf(DEMO, 'text')[6] ?? '';
+  const shown = fencesOf(DEMO, 'text')[10] ?? '';
   expect(shown).toContain('run-end');
   expect(missingFrom(lines, shown)).toEqual([]);
 }, 60_000);

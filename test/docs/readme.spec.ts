@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import type { DynamicModule, INestApplication, Type } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { type Policy, ToolLoopService } from '@toolloop/core';
@@ -10,10 +10,14 @@ import { DataPolicyEngine } from '@toolloop/core/policy';
 import { PolicyService } from '@toolloop/core/runs';
 import { verifyCommand } from '../../libs/core/src/audit/verify-audit.js';
 import { userOfToken } from '../../src/identity/user.js';
-import { ask, closeDesks, eventsIn, headersOf, ofType, serve } from '../demo/served-desk.js';
+import { ask, closeDesks, eventsIn, ofType, serve } from '../demo/served-desk.js';
 import { requestsIn } from './curl.js';
 import { fencesOf, importFence } from './fences.js';
 import { missingFrom } from './shown.js';
+import { Walk } from './walk.js';
+
+// A database is opened, and takes all of a busy machine for it.
+jest.setTimeout(120_000);
 
 const README = 'README.md';
 const POLICY = 'docs/policy.md';
@@ -143,15 +147,6 @@ describe('the output the README shows', () => {
   });
 });
 
-/** What a reader is answered who takes a second to type: a directive that was due has been performed by then. */
-async function settledAnswer(asking: () => Promise<Response>): Promise<string> {
-  for (;;) {
-    const answer = await (await asking()).text();
-    if (!/"task":"perform","status":"(?:pending|performing)"/.test(answer)) return answer;
-    await new Promise((resolve) => setTimeout(resolve, 25));
-  }
-}
-
 describe('what the page about the demo walks through', () => {
   it.each([
     ['an approval', 'Cancel order', 0],
@@ -160,29 +155,16 @@ describe('what the page about the demo walks through', () => {
     ['a question', 'Quote the postage', 3],
     ['a tool that the client brings', 'clientTools', 4],
     ['a conversation while a call waits', '"conversationId":"smith"', 5],
-    ['an MCP client', 'tools/call', 7],
+    ['a rehearsal', '"rehearse":true', 6],
+    ['the undoing of a run', '/undo', 8],
+    ['an answer that grows', '"structured":true', 9],
+    ['an MCP client', 'tools/call', 11],
   ])('%s goes the way it is shown', async (_what, said, nth) => {
     const desk = await serve();
     const shell = fencesOf(DEMO, 'sh').find((one) => one.includes(said)) ?? '';
-    const lines: string[] = [];
-    const known = new Map<string, string>();
-    for (const { path, user, headers, body } of requestsIn(shell)) {
-      const filled = (text: string): string => text.replaceAll(/\$(\w+)/g, (_, name: string) => known.get(name) ?? '');
-      const url = desk.url + filled(path);
-      const sent = { headers: { ...headersOf(user), ...headers } };
-      const answer = await settledAnswer(() => fetch(url, { ...sent, ...(body !== undefined && { method: 'POST', body: filled(body) }) }));
-      const [asked] = ofType(eventsIn(answer), 'approval-request');
-      if (asked) known.set('APPROVAL', asked.approval.approvalId).set('RUN', asked.runId);
-      const [pending] = ofType(eventsIn(answer), 'pending-request');
-      if (pending?.kind === 'rehearsal') known.set('REHEARSAL', pending.request.rehearsalId).set('RUN', pending.runId);
-      else if (pending)
-        known
-          .set('CALL', pending.request.toolCallId)
-          .set('ID', 'questionId' in pending.request ? pending.request.questionId : pending.request.pendingId)
-          .set('RUN', pending.runId);
-      lines.push(...answer.split('\n'));
-    }
+    const walk = new Walk();
+    for (const request of requestsIn(shell)) await walk.send(desk.url, request);
     const shown = fencesOf(DEMO, 'text')[nth] ?? '';
-    expect(missingFrom(lines, shown)).toEqual([]);
+    expect(missingFrom(walk.lines, shown)).toEqual([]);
   });
 });

@@ -142,7 +142,7 @@ describePostgres('a refund, on PostgreSQL', () => {
 async function opened(database: Database) {
   const jobs = new JobQueue(database);
   const store = new SqlDirectiveStore(database, jobs);
-  await store.onApplicationBootstrap();
+  await store.onModuleInit();
   const close = async (): Promise<void> => {
     await jobs.onApplicationShutdown();
     await database.close();
@@ -160,7 +160,7 @@ onEachDatabase('the store of directives', (open) => {
     const jobs = new JobQueue(open());
     cleanUps.push(() => jobs.onApplicationShutdown());
     const store = new SqlDirectiveStore(open(), jobs);
-    await store.onApplicationBootstrap();
+    await store.onModuleInit();
     return store;
   }
 

@@ -48,6 +48,9 @@ export class AskBody implements Ask {
   @IsOptional()
   @Matches(/^[A-Za-z0-9_-]{1,64}$/, { message: 'conversationId must be 1 to 64 letters, digits, "-" or "_"' })
   conversationId?: string;
+
+  /** The run changes nothing: it ends with the list of what it would change, which people then approve or not. */
+  @ValidateIf((_body, rehearse) => rehearse !== undefined) @IsBoolean({ message: 'rehearse must be true or false' }) rehearse?: boolean;
 }
 
 /** A selection of runs. */
@@ -77,7 +80,7 @@ export class StopRun {
   @IsOptional() @IsString({ message: 'reason must be a text' }) @MaxLength(500) reason?: string;
 }
 
-/** The answer to what a run asked: a decision about an approval, the answer to a question, or the result of a call that the client was to make. The service reads which, and checks it. */
+/** The answer to what a run asked: a decision about an approval or a rehearsal, the answer to a question, or the result of a call that the client was to make. The service reads which, and checks it. */
 export class ReplyBody {
   @IsOptional() @IsString() approvalId?: string;
   @IsOptional() @IsString() rehearsalId?: string;

@@ -8,6 +8,8 @@ export interface Ask {
   readonly message: string;
   /** Continues a conversation of the same actor, or begins one: 1 to 64 letters, digits, `-` or `_`. */
   readonly conversationId?: string;
+  /** The run changes nothing: it ends with the list of what it would change, which is performed once people have approved it. @default false */
+  readonly rehearse?: boolean;
 }
 
 /** A run as the routes show it. */

@@ -1,28 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { createHmac } from 'node:crypto';
-import type { IncomingHttpHeaders } from 'node:http';
-import { createServer, type Server } from 'node:https';
-import type { AddressInfo } from 'node:net';
 import type { PendingNotice } from '@toolloop/core';
 import { WebhookNotifier, type WebhookOptions } from '@toolloop/toolbox';
+import { HttpsReceiver } from './https-receiver.js';
 
-/** The certificate of a host that exists in this test alone, and its key. */
-const HOST = 'hooks.example';
-const CERTIFICATE = pem(
-  'CERTIFICATE',
-  'MIIBoDCCAUegAwIBAgIUcFFixQWgnQUu3FAb1tjPKszRBGEwCgYIKoZIzj0EAwIwGDEWMBQGA1UEAwwNaG9va3MuZXhhbXBsZTAgFw0yNjExMjUxNjA1MzdaGA8yMTI2MTEwMTE2MDUzN1owGDEWMBQGA1UEAwwNaG9va3MuZXhhbXBsZTBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABCD98MxOaDM8bMmKMogKu+QeD8ht9UL7Wn9/NEztbkyqoa8BTZE09FEHL2BD1LlygTWsyRIeUJni3yrGVcA2lPajbTBrMB0GA1UdDgQWBBRjF1kDoNN9JVWiOAOSUXE2lFzHBTAfBgNVHSMEGDAWgBRjF1kDoNN9JVWiOAOSUXE2lFzHBTAPBgNVHRMBAf8EBTADAQH/MBgGA1UdEQQRMA+CDWhvb2tzLmV4YW1wbGUwCgYIKoZIzj0EAwIDRwAwRAIgMTR/qA8q6n93eaMowiT30o6wWz3UlEWowhC4/utSAvICIE2WJ0P4JT/PntbQhR/fugJCO7HkLrgPyhQumry71s8z',
-);
-const KEY = pem(
-  'PRIVATE KEY',
-  'MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgXIr6QN4f/rbb5Dv9S/vxtcPhlAfkFyzdqfVg9xfyZxqhRANCAAQg/fDMTmgzPGzJijKICrvkHg/IbfVC+1p/fzRM7W5MqqGvAU2RNPRRBy9gQ9S5coE1rMkSHlCZ4t8qxlXANpT2',
-);
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
-
-function pem(what: string, base64: string): string {
-  return `-----BEGIN ${what}-----\n${base64.replaceAll(/(.{64})/g, '$1\n')}\n-----END ${what}-----\n`;
-}
-
-const toThisMachine = () => Promise.resolve([{ address: '127.0.0.1', family: 4 }]);
 
 const NOTICE: PendingNotice = {
   noticeId: 'apr_1.14400000',
@@ -38,37 +20,21 @@ const NOTICE: PendingNotice = {
 };
 
 describe('a webhook', () => {
-  const got: { readonly headers: IncomingHttpHeaders; readonly body: string }[] = [];
-  let server: Server;
-  let answer = { status: 204, location: '' };
+  let receiver: HttpsReceiver;
 
   beforeAll(async () => {
-    server = createServer({ key: KEY, cert: CERTIFICATE }, (request, response) => {
-      const parts: Buffer[] = [];
-      request.on('data', (part: Buffer) => parts.push(part));
-      request.on('end', () => {
-        got.push({ headers: request.headers, body: Buffer.concat(parts).toString() });
-        response.writeHead(answer.status, { location: answer.location }).end();
-      });
-    });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    receiver = await HttpsReceiver.open();
   });
-
-  afterAll(async () => {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  });
+  afterAll(() => receiver.close());
 
   function webhook(more: Partial<WebhookOptions> = {}) {
-    const { port } = server.address() as AddressInfo;
-    const egress = { ports: [port], allowPrivateAddresses: true, lookup: toThisMachine };
-    return new WebhookNotifier({ url: `https://${HOST}:${port}/here`, secret: SECRET, egress, ca: CERTIFICATE, ...more });
+    return new WebhookNotifier({ ...receiver.options, secret: SECRET, ...more });
   }
 
   it('is signed with its id and its time, by each secret, so that a receiver can check it', async () => {
     const second = `whsec_${Buffer.alloc(24, 9).toString('base64')}`;
     await webhook({ secret: [SECRET, second] }).notify(NOTICE);
-    const { headers = {}, body = '' } = got.at(-1) ?? {};
+    const { headers = {}, body = '' } = receiver.got.at(-1) ?? {};
     const [id, time] = [headers['webhook-id'], headers['webhook-timestamp']];
     const signed = [SECRET, second].map((secret) => {
       const key = Buffer.from(secret.slice('whsec_'.length), 'base64');
@@ -82,29 +48,26 @@ describe('a webhook', () => {
   });
 
   it.each([301, 307, 400, 410, 500])('fails for the status %i, and follows no redirect, so that it is told again', async (status) => {
-    answer = { status, location: 'https://elsewhere.example/' };
-    const before = got.length;
+    receiver.answer = { status, location: 'https://elsewhere.example/' };
+    const before = receiver.got.length;
     await expect(webhook().notify(NOTICE)).rejects.toThrow(`The webhook answered with status ${status}.`);
-    expect(got.length).toBe(before + 1);
-    answer = { status: 204, location: '' };
+    expect(receiver.got.length).toBe(before + 1);
+    receiver.answer = { status: 204, location: '' };
   });
 
   it('reaches no address of the machine’s own network, whatever its name says by then', async () => {
-    const { port } = server.address() as AddressInfo;
-    const before = got.length;
-    await expect(webhook({ egress: { ports: [port], lookup: toThisMachine } }).notify(NOTICE)).rejects.toThrow(
-      /not on the public internet/,
-    );
-    expect(got.length).toBe(before);
+    const { ports, lookup } = receiver.options.egress;
+    const before = receiver.got.length;
+    await expect(webhook({ egress: { ports, lookup } }).notify(NOTICE)).rejects.toThrow(/not on the public internet/);
+    expect(receiver.got.length).toBe(before);
   });
 
   it('tells nothing to a receiver whose certificate is not to be trusted', async () => {
-    const before = got.length;
-    const { port } = server.address() as AddressInfo;
-    const egress = { ports: [port], allowPrivateAddresses: true, lookup: toThisMachine };
-    const untrusting = new WebhookNotifier({ url: `https://${HOST}:${port}/`, secret: SECRET, egress });
+    const before = receiver.got.length;
+    const { ca: _ca, ...untrusted } = receiver.options;
+    const untrusting = new WebhookNotifier({ ...untrusted, secret: SECRET });
     await expect(untrusting.notify(NOTICE)).rejects.toThrow(/certificate/);
-    expect(got.length).toBe(before);
+    expect(receiver.got.length).toBe(before);
   });
 
   it('ends with the signal', async () => {

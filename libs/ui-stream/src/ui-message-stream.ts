@@ -8,6 +8,8 @@ import type {
   LoopEvent,
   LoopEventOf,
   PendingReply,
+  RehearsalReport,
+  RehearsalRequest,
   ToolInvocationRecord,
 } from '@toolloop/protocol';
 import type { OperatorFunction } from 'rxjs';
@@ -52,7 +54,7 @@ const UNREADABLE = 'The arguments of this call could not be read.';
 
 /**
  * Converts a run's events into the UI message stream of AI SDK 7, for `useChat` and all that is built on it. The assistant's message has the id of the run, so that a client
- * that answers an approval names the run it continues. What the protocol has no chunk for is sent as `data-…`: injected and removed tools, questions, directives and
+ * that answers an approval names the run it continues. What the protocol has no chunk for is sent as `data-…`: injected and removed tools, questions, directives, rehearsals and
  * the structured answer as it grows.
  *
  * @example
@@ -76,7 +78,7 @@ class UiMessageEncoder {
   constructor(private readonly shown: Set<string>) {}
 
   chunks(event: LoopEvent): Chunk[] {
-    const begin = this.hasBegun ? [] : [{ type: 'start', messageId: event.runId, messageMetadata: { runId: event.runId } }];
+    const begin = this.hasBegun ? [] : [beginning(event)];
     this.hasBegun = true;
     return [...begin, ...(this.ofText(event) ?? this.ofCall(event) ?? this.ofRun(event) ?? toData(event))];
   }
@@ -176,10 +178,23 @@ interface Introduction {
   readonly args?: JsonObject;
 }
 
-/** The client stops reading at `error` and at `abort`, so each is the last chunk. */
-function ending({ finishReason, error, finishDetail, usage, steps, runId }: LoopEventOf<'run-end'>): Chunk[] {
-  if (finishReason === 'error') return [{ type: 'error', errorText: error?.message ?? 'The run failed.' }];
-  if (finishReason === 'aborted') return [{ type: 'abort', reason: finishDetail ?? 'The run was stopped.' }];
+/** The first chunk. That nothing is kept of what the calls of a rehearsal return belongs to the whole message. */
+function beginning(event: LoopEvent): Chunk {
+  const { runId } = event;
+  const isRehearsal = event.type === 'run-start' && event.isRehearsal;
+  return { type: 'start', messageId: runId, messageMetadata: { runId, ...(isRehearsal && { isRehearsal }) } };
+}
+
+/** The last chunks. The client stops reading at `error` and at `abort`, so nothing comes behind those. */
+function ending(event: LoopEventOf<'run-end'>): Chunk[] {
+  const { rehearsal } = event;
+  const report = rehearsal && rehearsal.status !== 'waiting' ? [rehearsalChunk(rehearsal.rehearsalId ?? event.runId, rehearsal)] : [];
+  return [...report, finishing(event)];
+}
+
+function finishing({ finishReason, error, finishDetail, usage, steps, runId }: LoopEventOf<'run-end'>): Chunk {
+  if (finishReason === 'error') return { type: 'error', errorText: error?.message ?? 'The run failed.' };
+  if (finishReason === 'aborted') return { type: 'abort', reason: finishDetail ?? 'The run was stopped.' };
   const { inputTokens, outputTokens } = usage;
   const messageMetadata = {
     runId,
@@ -188,7 +203,12 @@ function ending({ finishReason, error, finishDetail, usage, steps, runId }: Loop
     usage: { inputTokens, outputTokens },
     ...(finishDetail !== undefined && { finishDetail }),
   };
-  return [{ type: 'finish', finishReason: FINISH_REASONS[finishReason] ?? 'other', messageMetadata }];
+  return { type: 'finish', finishReason: FINISH_REASONS[finishReason] ?? 'other', messageMetadata };
+}
+
+/** The list of a rehearsal, which what became of it replaces. */
+function rehearsalChunk(id: string, data: RehearsalRequest | RehearsalReport): Chunk {
+  return { type: 'data-rehearsal', id, data };
 }
 
 const SENT_AS_DATA: ReadonlySet<LoopEvent['type']> = new Set(['tools-injected', 'tools-removed', 'source-changed', 'warning']);
@@ -200,6 +220,7 @@ function toData(event: LoopEvent): Chunk[] {
     return [{ type: 'data-directive', id: event.directive.directiveId, data: event.directive }];
   if (event.type === 'pending-request' && event.kind === 'question')
     return [{ type: 'data-question', id: event.request.questionId, data: event.request }];
+  if (event.type === 'pending-request' && event.kind === 'rehearsal') return [rehearsalChunk(event.request.rehearsalId, event.request)];
   if (event.type === 'output-delta') return [{ type: 'data-output', id: 'output', data: event.output }];
   return [];
 }

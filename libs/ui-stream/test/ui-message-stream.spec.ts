@@ -1,6 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
 import type { MessageEvent } from '@nestjs/common';
-import type { ApprovalRequest, LoopEvent, LoopEventBody, LoopEventOf, ToolInvocationRecord } from '@toolloop/protocol';
+import type {
+  ApprovalRequest,
+  LoopEvent,
+  LoopEventBody,
+  LoopEventOf,
+  RehearsalReport,
+  RehearsedCall,
+  ToolInvocationRecord,
+} from '@toolloop/protocol';
 import { toUiMessageStream, type UiMessageStreamOptions } from '@toolloop/ui-stream';
 import { from } from 'rxjs';
 
@@ -147,6 +155,32 @@ describe('toUiMessageStream', () => {
     expect(chunksOf([STEP, says('a'), ended({ finishReason: 'aborted' })]).slice(3)).toEqual([
       ...closed,
       { type: 'abort', reason: 'The run was stopped.' },
+    ]);
+  });
+
+  it('marks the message of a rehearsal, and shows its list, which what became of it replaces', () => {
+    const call: RehearsedCall = {
+      toolCallId: 'c1',
+      step: 1,
+      tool: 'mail',
+      declaredId: 'mail',
+      effect: 'state_change',
+      as: 'rehearsed',
+      args: {},
+    };
+    const request = { rehearsalId: 'reh_1', runId: 'r1', step: 2, expiresAt: TIME, calls: [call] };
+    const asks: LoopEventBody = { type: 'pending-request', step: 2, kind: 'rehearsal', request };
+    const waits = ended({ finishReason: 'waiting', waitingFor: 'rehearsal', rehearsal: { status: 'waiting', calls: [call] } });
+    const [start, list, end] = framesOf([{ ...START, isRehearsal: true }, asks, waits]);
+    expect(start).toEqual({ type: 'start', messageId: 'r1', messageMetadata: { runId: 'r1', isRehearsal: true } });
+    expect([list, end]).toEqual([
+      { type: 'data-rehearsal', id: 'reh_1', data: request },
+      expect.objectContaining({ type: 'finish', finishReason: 'tool-calls' }),
+    ]);
+    const performed: RehearsalReport = { rehearsalId: 'reh_1', status: 'performed', calls: [{ ...call, outcome: 'performed' }] };
+    expect(chunksOf([ended({ rehearsal: performed })])).toEqual([
+      { type: 'data-rehearsal', id: 'reh_1', data: performed },
+      expect.objectContaining({ type: 'finish', finishReason: 'stop' }),
     ]);
   });
 

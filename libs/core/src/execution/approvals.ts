@@ -270,8 +270,9 @@ export class AskedRehearsals extends Asking {
         rule: 'rehearsal',
         ...times,
       };
+      const noticeAt = firstNoticeAt(record);
       await this.audit?.rehearsed(scope, record);
-      await this.store.add(record);
+      await this.store.add({ ...record, ...(noticeAt !== undefined && { noticeAt }) });
       return record;
     });
   }

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { Test } from '@nestjs/testing';
 import {
   type ConfigurationError,
+  type LoopRequest,
   Notifier,
   type PendingNotice,
   PendingService,
@@ -70,7 +71,15 @@ async function desk(
     jest.setSystemTime(Date.now() + ms);
     await notices.sweep();
   };
-  return { module, notices, inbox, loop, pass, ask: () => loop.run({ prompt: 'Pay.', ...alice }), store };
+  return {
+    module,
+    notices,
+    inbox,
+    loop,
+    pass,
+    ask: (more: Partial<LoopRequest> = {}) => loop.run({ prompt: 'Pay.', ...alice, ...more }),
+    store,
+  };
 }
 
 describe('notices about what waits', () => {
@@ -99,6 +108,24 @@ describe('notices about what waits', () => {
     const { ask, pass } = await desk({ roles: ['manager'], reason: 'SECRET-REASON' } as ApprovalTerms, { notifiers: [told] });
     await ask();
     await pass(5 * HOUR);
+    expect(JSON.stringify(told.notices)).not.toContain('SECRET');
+  });
+
+  it('are told of a rehearsal, and let further people approve it, as of a single call', async () => {
+    const told = new Told();
+    const terms: ApprovalTerms = { roles: ['manager'], escalation: [{ afterMs: 5 * HOUR, roles: ['director'] }] };
+    const { ask, pass, inbox, loop } = await desk(terms, { notifiers: [told] });
+    const { runId } = await ask({ rehearse: true });
+    await pass(4 * HOUR);
+    await pass(HOUR);
+    expect(told.notices).toMatchObject([
+      { type: 'reminder', kind: 'rehearsal', runId, requesterId: 'alice', roles: ['manager'] },
+      { type: 'escalation', kind: 'rehearsal', roles: ['manager', 'director'] },
+    ]);
+    const director = as('dora', 'director');
+    const [asked] = await inbox.inbox(director, { kind: 'rehearsal' });
+    await inbox.answer({ rehearsalId: asked?.id, decision: 'approve' }, director, runId);
+    expect(await (await loop.resume(runId, alice)).result).toMatchObject({ rehearsal: { status: 'performed' } });
     expect(JSON.stringify(told.notices)).not.toContain('SECRET');
   });
 

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { Logger, type OnApplicationBootstrap } from '@nestjs/common';
+import { Logger, type OnModuleInit } from '@nestjs/common';
 import type { JsonValue } from '@toolloop/core';
 import type { DirectiveEvent, DirectiveEventType } from '@toolloop/core/directives';
 import { toDirectiveEvent } from '@toolloop/core/internal';
@@ -49,7 +49,7 @@ interface UnchangedRow {
  * Keeps directives in SQL. The row is the truth, what failed for good included; every change that leaves one to be looked at writes a job that says when, in its
  * own transaction. A job that was handed out without its row changing is written again.
  */
-export class SqlDirectiveStore extends DirectiveStore implements OnApplicationBootstrap {
+export class SqlDirectiveStore extends DirectiveStore implements OnModuleInit {
   override readonly changes$: Observable<DirectiveEvent>;
   private readonly logger = new Logger(SqlDirectiveStore.name);
   private readonly feed: DirectiveFeed;
@@ -64,8 +64,8 @@ export class SqlDirectiveStore extends DirectiveStore implements OnApplicationBo
     this.changes$ = this.feed.changes$;
   }
 
-  /** Makes the queue ready: the first directive may be asked for within a transaction, where that cannot be done. */
-  async onApplicationBootstrap(): Promise<void> {
+  /** Makes the queue ready before runs are taken up: the first directive may be asked for within a transaction, where that cannot be done. */
+  async onModuleInit(): Promise<void> {
     await this.ready();
   }
 
