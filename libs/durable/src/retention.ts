@@ -110,6 +110,7 @@ function rulesOf({ calls, conversations, directives, pending, runs, suspendedRun
     { table: 'toolloop.usage', key: 'tenant, day, key_hash', over: `day < ${ago}`, days: usage },
     { table: 'toolloop.usage_ids', key: 'tenant, id_hash', over: `added_at < ${ago}`, days: DAYS_OF_IDS },
     { table: 'toolloop.conversation_turns', key: 'tenant, key_hash', over: `expires_at < ${ago}`, days: 1 },
+    { table: 'toolloop.conversation_inputs', key: 'tenant, key_hash, input_id', over: `expires_at < ${ago}`, days: 1 },
     { table: 'toolloop.session_accounts', key: 'tenant, key_hash', over: `expires_at < ${ago}`, days: 1 },
     {
       table: 'toolloop.quotas',

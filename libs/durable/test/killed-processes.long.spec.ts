@@ -76,31 +76,38 @@ function losesNothing(place: Place): void {
     expect(kept?.entries.map(({ text }) => text)).toEqual(['busy', 'Done: busy.', 'queued', 'Done: queued.']);
   });
 
-  it.each(['moved', 'done'] as const)(
-    'invariant 13: while it performs an approved rehearsal, at the moment %s of a call',
-    async (moment) => {
+  it('invariant 13: while it performs an approved rehearsal, when a call is committed and not told: no call is made again', async () => {
+    const { desk, runs, mails } = await behind('done');
+    const { performing = '' } = runs;
+    expect(await endOf(desk, performing)).toMatchObject({ finishReason: 'stop', rehearsal: reportOf('performed', ...ALL) });
+    expect([await desk.balances(), mails().length]).toEqual([{ a: 97, b: 3 }, 1]);
+    expect(await desk.database.query('select what from entries order by id')).toEqual([{ what: 'a > b 1' }, { what: 'a > b 2' }]);
+    await expect(answered(desk, 'rehearsal', performing)).resolves.toEqual(['already_answered']);
+  });
+
+  it.each([
+    ['moved', 'approve', reportOf('performed', ...ALL), { a: 97, b: 3 }, 1],
+    ['moved', 'deny', reportOf('incomplete', 'performed', 'performed', 'unknown'), { a: 99, b: 1 }, 1],
+    ['mailed', 'approve', reportOf('performed', ...ALL), { a: 97, b: 3 }, 2],
+    ['mailed', 'deny', reportOf('incomplete', 'performed', 'unknown', 'not_made'), { a: 99, b: 1 }, 1],
+  ] as const)(
+    'invariant 13: while it performs one, in the middle of an effect (%s): a person says whether that call is made again (%s)',
+    async (moment, decision, rehearsal, balances, mailed) => {
       const { desk, runs, mails } = await behind(moment);
       const { performing = '' } = runs;
-      expect(await endOf(desk, performing)).toMatchObject({
-        finishReason: 'stop',
-        rehearsal: { status: 'performed', calls: [{ outcome: 'performed' }, { outcome: 'performed' }, { outcome: 'performed' }] },
-      });
-      expect([await desk.balances(), mails().length]).toEqual([{ a: 97, b: 3 }, 1]);
-      expect(await desk.database.query('select what from entries order by id')).toEqual([{ what: 'a > b 1' }, { what: 'a > b 2' }]);
-      await expect(answered(desk, 'rehearsal', performing)).resolves.toEqual(['already_answered']);
+      await until(desk, performing, ({ waitingFor }) => waitingFor === 'approval');
+      expect(mails()).toHaveLength(1);
+      expect(await answered(desk, 'approval', performing, decision)).toEqual(['already_answered', 'taken']);
+      expect(await endOf(desk, performing)).toMatchObject({ rehearsal });
+      expect([await desk.balances(), mails().length]).toEqual([balances, mailed]);
     },
   );
+}
 
-  it('invariant 13: in the middle of an effect outside: a person says whether it is made again, and what stands behind it is not made otherwise', async () => {
-    const { desk, runs, mails } = await behind('mailed');
-    const { performing = '' } = runs;
-    await until(desk, performing, ({ waitingFor }) => waitingFor === 'approval');
-    expect(await answered(desk, 'approval', performing, 'deny')).toEqual(['already_answered', 'taken']);
-    expect(await endOf(desk, performing)).toMatchObject({
-      rehearsal: { status: 'incomplete', calls: [{ outcome: 'performed' }, { outcome: 'unknown' }, { outcome: 'not_made' }] },
-    });
-    expect([await desk.balances(), mails().length]).toEqual([{ a: 99, b: 1 }, 1]);
-  });
+const ALL = ['performed', 'performed', 'performed'] as const;
+
+function reportOf(status: string, ...outcomes: readonly string[]): object {
+  return { status, calls: outcomes.map((outcome) => ({ outcome })) };
 }
 
 type Kind = keyof typeof WAITING;

@@ -8,6 +8,11 @@ export interface ConversationKey {
   readonly conversationId: string;
 }
 
+/** Returns the key as one text, by which something of a conversation is kept. */
+export function nameOf({ tenant, actorId, conversationId }: ConversationKey): string {
+  return JSON.stringify([tenant, actorId, conversationId]);
+}
+
 export type ConversationOwner = Pick<ConversationKey, 'tenant' | 'actorId'>;
 
 /** A conversation in a list. */
@@ -33,6 +38,12 @@ export interface MessagePage {
   readonly limit: number;
 }
 
+/** Words of the user that are left for a run which another process may have. */
+export interface LeftInput {
+  readonly id: string;
+  readonly texts: readonly string[];
+}
+
 /**
  * The port that stores conversations between runs.
  *
@@ -56,6 +67,15 @@ export abstract class ConversationStore {
    * expired; the same owner gets it again, for 0 ms to give it back.
    */
   abstract claim(key: ConversationKey, request: LeaseRequest): Promise<boolean>;
+  /**
+   * Leaves words for the run that has the turn, in whichever process, and returns the id of the run that has taken them by then. Again with the same id they are left for longer, and stay
+   * the same words. Once their time is over no run finds them any more.
+   */
+  abstract leave(key: ConversationKey, input: LeftInput, forMs: number): Promise<string | undefined>;
+  /** Returns what was left and is not taken, in order, to the run that has the turn; nothing to any other. */
+  abstract left(key: ConversationKey, owner: string): Promise<readonly LeftInput[]>;
+  /** Has a run take words that were left, unless another one has, and returns the id of the run that has; undefined where none were left under the id. */
+  abstract take(key: ConversationKey, id: string, owner: string): Promise<string | undefined>;
   /** Resolves to true where there was one. A run of it that is still running begins it anew. */
   abstract delete(key: ConversationKey): Promise<boolean>;
 }

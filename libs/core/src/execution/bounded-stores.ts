@@ -43,6 +43,7 @@ import {
   type ConversationOwner,
   ConversationStore,
   type ConversationSummary,
+  type LeftInput,
   type MessagePage,
 } from '../contracts/conversation.js';
 import { withdrawal } from '../pending/pending.service.js';
@@ -215,6 +216,20 @@ class BoundedConversations extends ConversationStore {
   override claim(key: ConversationKey, request: LeaseRequest): Promise<boolean> {
     const late = (isOurs: boolean): unknown => isOurs && this.store.claim(key, { ...request, forMs: 0 });
     return askStore(() => this.store.claim(key, request), { late });
+  }
+
+  /** Leaves words. The same ones are left once. */
+  override leave(key: ConversationKey, input: LeftInput, forMs: number): Promise<string | undefined> {
+    return askStore(() => this.store.leave(key, input, forMs));
+  }
+
+  override left(key: ConversationKey, owner: string): Promise<readonly LeftInput[]> {
+    return outsideOfRuns(() => askStore(() => this.store.left(key, owner)));
+  }
+
+  /** The same run takes them again. A run that ends takes its words back. */
+  override take(key: ConversationKey, id: string, owner: string): Promise<string | undefined> {
+    return outsideOfRuns(() => askStore(() => this.store.take(key, id, owner)));
   }
 
   /** Deletes a conversation. One that an attempt without an answer deleted was there as well. */

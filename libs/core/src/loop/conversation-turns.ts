@@ -1,14 +1,29 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import type { Message } from '@toolloop/protocol';
-import type { ConversationKey, ConversationStore } from '../contracts/conversation.js';
+import { type ConversationKey, type ConversationStore, nameOf } from '../contracts/conversation.js';
 import type { RunHandle } from '../contracts/loop-request.js';
 import { untilAborted } from '../execution/call-failure.js';
 import { outsideOfRuns, untilRunCloses } from '../execution/store-calls.js';
 import { KeyedMutex } from '../pending/keyed-mutex.js';
 
 /** A run that has its turn, or waits for it. */
-type TurnTaker = Pick<RunHandle, 'runId' | 'addInput'>;
+export interface TurnTaker extends Pick<RunHandle, 'runId' | 'addInput'> {
+  /** True for a run that another process may continue: it would be told once more what was left for it when it was taken over. */
+  readonly isDurable: boolean;
+}
+
+/** How a run wants its turn. */
+export interface TurnTerms {
+  /** The words of the user that may go in to the run under way instead. @default none */
+  readonly words?: readonly string[] | undefined;
+  /**
+   * True for a run that was begun before: where its process has died, the turn is still its own, and runs of this process that wait for it would otherwise keep it from it.
+   * @default false
+   */
+  readonly isContinued?: boolean;
+  readonly signal: AbortSignal;
+}
 
 /** A process that has not renewed the lease of a turn for so long is gone. */
 const LEASE_MS = 15_000;
@@ -48,62 +63,88 @@ export class ConversationTurns {
   private readonly turns = new Map<string, ConversationTurn>();
   private timer: NodeJS.Timeout | undefined;
 
-  constructor(private readonly store: Pick<ConversationStore, 'claim'>) {}
+  constructor(private readonly store: Pick<ConversationStore, 'claim' | 'leave' | 'left' | 'take'>) {}
 
   /** Returns whether a run of this process has its turn, so that another one is queued. */
   isTaken(key: ConversationKey): boolean {
     return this.turns.has(nameOf(key));
   }
 
-  /** Resolves once it is the turn of a run. Rejects as soon as the signal is aborted. */
-  take(key: ConversationKey, run: TurnTaker, signal: AbortSignal): Promise<ConversationTurn> {
+  /** Resolves once it is the turn of a run, or to the id of the run of another process that has taken its words. Rejects as soon as the signal is aborted. */
+  take(key: ConversationKey, run: TurnTaker, { words, isContinued = false, signal }: TurnTerms): Promise<ConversationTurn | string> {
     const name = nameOf(key);
     const turn = new ConversationTurn(key, run, (one) => this.giveBack(one));
-    const taking = new Promise<ConversationTurn>((resolve, reject) => {
-      const taken = async (): Promise<void> => {
-        if (!(await this.claimed(turn, signal))) return;
+    const taking = new Promise<ConversationTurn | string>((resolve, reject) => {
+      const begin = async (): Promise<void> => {
         this.turns.set(name, turn);
         this.timer ??= outsideOfRuns(() => setInterval(() => void this.beat(), HEARTBEAT_MS).unref());
         resolve(turn);
         await turn.ended;
-        this.turns.delete(name);
+        if (this.turns.get(name) === turn) this.turns.delete(name);
         if (this.turns.size === 0) this.stopBeating();
       };
-      this.queues.run(name, taken).catch(reject);
+      const taken = async (): Promise<void> => {
+        const claimed = await this.claimed(turn, { words, signal });
+        if (typeof claimed === 'string') resolve(claimed);
+        else if (claimed) await begin();
+      };
+      const queue = (): Promise<void> => this.queues.run(name, taken);
+      (isContinued ? this.claim(turn).then((isOurs) => (isOurs ? begin() : queue())) : queue()).catch(reject);
     });
     return untilAborted(taking, signal).catch((error: unknown) => {
       void taking.then(
-        (late) => late.end(false),
+        (late) => (typeof late === 'string' ? undefined : late.end(false)),
         () => undefined,
       );
       throw error;
     });
   }
 
-  /** Claims the lease, which another process may have; false where the run was interrupted meanwhile. */
-  private async claimed({ key, run: { runId } }: ConversationTurn, signal: AbortSignal): Promise<boolean> {
+  /**
+   * Claims the lease, which another process may have; false where the run was interrupted meanwhile. Until then its words are left for the run of that process; the id of that
+   * run where it has taken them.
+   */
+  private async claimed(turn: ConversationTurn, { words, signal }: TurnTerms): Promise<boolean | string> {
+    const { key, run } = turn;
+    const { runId } = run;
     for (let pause = FIRST_PAUSE_MS; !signal.aborted; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
-      if (await this.store.claim(key, { owner: runId, forMs: LEASE_MS })) return true;
+      if (await this.claim(turn)) {
+        const takenBy = words ? await this.takenBack(turn) : undefined;
+        if (takenBy !== undefined) await this.giveBack(turn);
+        return takenBy ?? true;
+      }
+      const takenBy = words && (await this.store.leave(key, { id: runId, texts: words }, LEASE_MS));
+      if (takenBy !== undefined) return takenBy;
       await wait(pause);
     }
+    if (words) await this.takenBack(turn);
     return false;
+  }
+
+  private claim({ key, run: { runId } }: ConversationTurn): Promise<boolean> {
+    return this.store.claim(key, { owner: runId, forMs: LEASE_MS });
+  }
+
+  /** Takes back what a run has left; returns the id of the run that was faster. */
+  private async takenBack({ key, run: { runId } }: ConversationTurn): Promise<string | undefined> {
+    const takenBy = await this.store.take(key, runId, runId);
+    return takenBy === runId ? undefined : takenBy;
   }
 
   /**
    * Gives the words of the user to the run of this process that has its turn.
    *
-   * @returns the id of that run; undefined where there is none, it takes no more, or the words are more than text
+   * @returns the id of that run; undefined where there is none, or it takes no more
    */
-  add(key: ConversationKey, messages: readonly Message[]): string | undefined {
+  add(key: ConversationKey, words: readonly string[]): string | undefined {
     const { run } = this.turns.get(nameOf(key)) ?? {};
-    const texts = messages.flatMap(({ content }) => (typeof content === 'string' ? [content] : []));
-    if (!run || texts.length < messages.length) return undefined;
-    try {
-      for (const text of texts) run.addInput(text);
-      return run.runId;
-    } catch {
-      return undefined; // it is about to end
-    }
+    return run && added(run, words) ? run.runId : undefined;
+  }
+
+  /** Gives a run what was left for it in other processes. Only what it has taken counts as taken: the rest is for the run behind it. */
+  private async collect({ key, run }: ConversationTurn): Promise<void> {
+    if (run.isDurable) return;
+    for (const { id, texts } of await this.store.left(key, run.runId)) if (added(run, texts)) await this.store.take(key, id, run.runId);
   }
 
   /** A turn that cannot be given back expires. */
@@ -122,16 +163,28 @@ export class ConversationTurns {
   }
 
   private async beat(): Promise<void> {
-    for (const { key, run } of this.turns.values())
+    for (const turn of this.turns.values())
       try {
-        if (await this.store.claim(key, { owner: run.runId, forMs: LEASE_MS })) continue;
-        this.logger.warn(`Run ${run.runId} has lost its turn in its conversation: it was not renewed for ${LEASE_MS} ms.`);
+        if (await this.claim(turn)) await this.collect(turn);
+        else this.logger.warn(`Run ${turn.run.runId} has lost its turn in its conversation: it was not renewed for ${LEASE_MS} ms.`);
       } catch (error) {
-        this.logger.warn(`The turn of run ${run.runId} in its conversation could not be renewed.`, error);
+        this.logger.warn(`The turn of run ${turn.run.runId} in its conversation could not be renewed.`, error);
       }
   }
 }
 
-function nameOf({ tenant, actorId, conversationId }: ConversationKey): string {
-  return JSON.stringify([tenant, actorId, conversationId]);
+/** Returns whether a run has taken words: one that is about to end does not. */
+function added(run: TurnTaker, words: readonly string[]): boolean {
+  try {
+    for (const text of words) run.addInput(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Returns the words of the user; undefined where they are more than text. */
+export function wordsIn(messages: readonly Message[]): readonly string[] | undefined {
+  const texts = messages.flatMap(({ content }) => (typeof content === 'string' ? [content] : []));
+  return texts.length < messages.length ? undefined : texts;
 }

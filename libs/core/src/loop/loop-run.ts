@@ -19,7 +19,7 @@ import { Interruption, type LinkedSignal, linkSignal, untilAborted } from '../ex
 import { toolNotes } from '../injection/tool-notes.js';
 import { strictlyListed, UNKNOWN_TENANT } from '../execution/resolve-tool.js';
 import { asRun } from '../execution/store-calls.js';
-import type { ConversationTurn, ConversationTurns } from './conversation-turns.js';
+import { type ConversationTurn, type ConversationTurns, wordsIn } from './conversation-turns.js';
 import { EventOutlet, type EventReader, PullQueue, RunInputs } from './event-outlet.js';
 import { LiveRun } from './live-run.js';
 import { FinishedRun } from './loop-state.js';
@@ -64,6 +64,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
   /** Set where the run was suspended, and this process has taken it out of the log. */
   private held: HeldSuspension | undefined;
   private turn: ConversationTurn | undefined;
+  readonly isDurable: boolean;
   private hasEnded = false;
   private hasReader = false;
   /** True while a person may still be asked to approve one of its calls. */
@@ -79,6 +80,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     this.runId = plan.execution.run.runId;
     this.inputs = new RunInputs(resumed?.saved.inputs, plan.options);
     this.mayHaveAsked = resumed !== undefined;
+    this.isDurable = journal !== undefined;
     const onFailure = (cause: unknown, sink: LoopEventSink): void => {
       const isLate = cause instanceof Interruption && this.interruption.signal.aborted;
       if (isLate && sink === journal?.sink) journal.handOver(); // what is not kept by now is not told here
@@ -188,11 +190,15 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const { conversation, messages, options } = this.plan;
     if (!conversation) return undefined;
     const { turns } = this.services;
-    const isAdded = options.whenBusy === 'addInput' && !this.resumed && !this.journal; // a durable run that began anew would say it twice
-    const addedTo = isAdded ? turns.add(conversation, messages) : undefined;
+    const isContinued = this.resumed !== undefined;
+    const isAdded = options.whenBusy === 'addInput' && !isContinued && !this.isDurable; // a durable run that began anew would say it twice
+    const words = isAdded ? wordsIn(messages) : undefined;
+    const addedTo = words && turns.add(conversation, words);
     if (addedTo !== undefined) return addedTo;
     if (turns.isTaken(conversation)) await this.emit(BUSY);
-    this.turn = await turns.take(conversation, this, this.interruption.signal);
+    const taken = await turns.take(conversation, this, { words, isContinued, signal: this.interruption.signal });
+    if (typeof taken === 'string') return taken;
+    this.turn = taken;
     return undefined;
   }
 

@@ -73,6 +73,7 @@ export type {
   ConversationListing,
   ConversationOwner,
   ConversationSummary,
+  LeftInput,
   MessagePage,
 } from '../contracts/conversation.js';
 export { MemoryCallJournal } from './memory-call-journal.js';

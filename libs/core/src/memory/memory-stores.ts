@@ -18,7 +18,9 @@ import {
   type ConversationOwner,
   ConversationStore,
   type ConversationSummary,
+  type LeftInput,
   type MessagePage,
+  nameOf,
 } from '../contracts/conversation.js';
 
 const MOST_PENDING = 10_000;
@@ -149,6 +151,7 @@ export class MemoryConversationStore extends ConversationStore {
   private readonly tenants = new Map<string, Map<string, OwnConversations>>();
   /** The leases of the runs that are under way. */
   private readonly turns = new Map<string, Lease>();
+  private readonly inputs = new Map<string, ReadonlyMap<string, KeptInput>>();
 
   override load(key: ConversationKey): Promise<readonly Message[]> {
     return Promise.resolve(this.messagesOf(key));
@@ -168,13 +171,38 @@ export class MemoryConversationStore extends ConversationStore {
     return Promise.resolve();
   }
 
-  override claim({ tenant, actorId, conversationId }: ConversationKey, request: LeaseRequest): Promise<boolean> {
-    const key = JSON.stringify([tenant, actorId, conversationId]);
+  override claim(conversation: ConversationKey, request: LeaseRequest): Promise<boolean> {
+    const key = nameOf(conversation);
     const held = this.turns.get(key);
     if (held && held.owner !== request.owner && leftMs(held) > 0) return Promise.resolve(false);
     if (request.forMs > 0) this.turns.set(key, nextLease(held ?? {}, request));
     else this.turns.delete(key);
     return Promise.resolve(true);
+  }
+
+  override leave(key: ConversationKey, input: LeftInput, forMs: number): Promise<string | undefined> {
+    const kept = this.inputsOf(key);
+    const takenBy = kept.get(input.id)?.takenBy;
+    this.inputs.set(nameOf(key), kept.set(input.id, { input, takenBy, until: Date.now() + forMs }));
+    return Promise.resolve(takenBy);
+  }
+
+  override left(key: ConversationKey, owner: string): Promise<readonly LeftInput[]> {
+    const lease = this.turns.get(nameOf(key));
+    if (lease?.owner !== owner || leftMs(lease) <= 0) return Promise.resolve([]);
+    return Promise.resolve([...this.inputsOf(key).values()].flatMap(({ input, takenBy }) => (takenBy === undefined ? input : [])));
+  }
+
+  override take(key: ConversationKey, id: string, owner: string): Promise<string | undefined> {
+    const kept = this.inputsOf(key).get(id);
+    if (kept) kept.takenBy ??= owner;
+    return Promise.resolve(kept?.takenBy);
+  }
+
+  private inputsOf(key: ConversationKey): Map<string, KeptInput> {
+    const kept = [...(this.inputs.get(nameOf(key)) ?? [])].filter(([, { until }]) => until > Date.now());
+    if (kept.length === 0) this.inputs.delete(nameOf(key));
+    return new Map(kept);
   }
 
   override list(
@@ -200,6 +228,12 @@ export class MemoryConversationStore extends ConversationStore {
   private messagesOf({ tenant, actorId, conversationId }: ConversationKey): readonly Message[] {
     return messagesIn(this.tenants.get(tenant)?.get(actorId)?.get(conversationId)?.parts ?? []);
   }
+}
+
+interface KeptInput {
+  readonly input: LeftInput;
+  takenBy: string | undefined;
+  readonly until: number;
 }
 
 interface KeptConversation {

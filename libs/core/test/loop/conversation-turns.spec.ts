@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { type LoopEvent, type LoopRequest, PendingService, type Policy, type RunHandle, ToolLoopService } from '@toolloop/core';
 import { ConversationStore, MemoryConversationStore } from '@toolloop/core/stores';
 import { call, calls, hangs, ScriptedModel, type ScriptedTurn, text } from '@toolloop/testing';
+import { type ConversationTurn, ConversationTurns } from '../../src/loop/conversation-turns.js';
 import { ask, openModule, type ShopOptions } from '../fixtures/shop.module.js';
 
 const alice = { actor: { id: 'alice' }, tenant: 'acme' };
@@ -47,6 +48,9 @@ function followed(run: RunHandle, type: LoopEvent['type']) {
   );
   return { events, come, result: run.result };
 }
+
+const runOf = (runId: string) => ({ runId, isDurable: true, addInput: () => undefined });
+const endOf = (turn: ConversationTurn | string): Promise<void> | undefined => (typeof turn === 'string' ? undefined : turn.end(false));
 
 const types = (events: readonly LoopEvent[]) => events.map((event) => (event.type === 'warning' ? event.code : event.type));
 
@@ -126,6 +130,21 @@ describe('the turns of a conversation', () => {
     expect(await say('First.').result).toMatchObject({ text: 'One.' });
   });
 
+  it('stay those of a run that another process continues, whoever waits for them there', async () => {
+    const store = new MemoryConversationStore();
+    const key = { tenant: 'acme', actorId: 'alice', conversationId };
+    await store.claim(key, { owner: 'continued', forMs: 600_000 }); // by a process that is gone
+    const turns = new ConversationTurns(store);
+    const { signal } = new AbortController();
+    const order: string[] = [];
+    const queued = turns.take(key, runOf('queued'), { signal }).then((turn) => (order.push('queued'), turn));
+    const continued = await turns.take(key, runOf('continued'), { signal, isContinued: true });
+    order.push('continued');
+    await Promise.all([continued, queued].map(async (turn) => endOf(await turn)));
+    expect(order).toEqual(['continued', 'queued']);
+    expect(turns.isTaken(key)).toBe(false);
+  });
+
   it('ask one person once where two runs want the same call at the same moment', async () => {
     const { say, inbox } = await desk([write, write, text('It waits.')]);
     const results = await Promise.all([say('First.').result, say('Second.').result]);
@@ -149,6 +168,21 @@ describe('the turns of a conversation', () => {
   });
 });
 
+/** Tells when something was left for a run, and tells the run nothing of it, as to one that ends before it looks. */
+class UnreadStore extends MemoryConversationStore {
+  private noteInput = (): void => undefined;
+  readonly hasInput = new Promise<void>((resolve) => (this.noteInput = resolve));
+
+  override leave(...given: Parameters<MemoryConversationStore['leave']>): Promise<string | undefined> {
+    this.noteInput();
+    return super.leave(...given);
+  }
+
+  override left(): Promise<readonly never[]> {
+    return Promise.resolve([]);
+  }
+}
+
 describe('a message with `whenBusy: addInput`', () => {
   const whenBusy = 'addInput';
 
@@ -167,6 +201,37 @@ describe('a message with `whenBusy: addInput`', () => {
     expect(seen(1)).toEqual(['First.', '', 'tool', 'Second.']);
     expect((await say('Third.', { whenBusy }).result).addedTo).toBeUndefined();
     expect([seen(2), model.requests.length]).toEqual([['First.', '', 'tool', 'Second.', 'Both.', 'Third.'], 3]);
+  });
+
+  it('goes in to the run under way in another process, once, and what comes as that ends is queued', async () => {
+    const store = new MemoryConversationStore();
+    const { entered, leave, context } = gate();
+    const one = await desk([read, text('Both.')], {}, store);
+    const other = await desk([text('Late.')], {}, store);
+    const first = one.say('First.', { context });
+    const answer = first.result;
+    await entered;
+    const second = followed(other.say('Second.', { whenBusy }), 'run-end');
+    expect(await second.result).toMatchObject({ finishReason: 'stop', text: '', steps: 0, addedTo: first.runId });
+    const elsewhere = { actor: { id: 'bob' } };
+    expect((await other.say('Theirs.', { whenBusy, ...elsewhere }).result).addedTo).toBeUndefined();
+    leave();
+    expect(await answer).toMatchObject({ text: 'Both.' });
+    expect([one.seen(1), one.model.requests.length]).toEqual([['First.', '', 'tool', 'Second.'], 2]);
+    expect(types(second.events)).toEqual(['run-start', 'run-end']);
+  }, 60_000);
+
+  it('is queued where the run under way in another process ends before it has taken it, and said once', async () => {
+    const store = new UnreadStore();
+    const { entered, leave, context } = gate();
+    const [one, other] = [await desk([read, text('One.')], {}, store), await desk([text('Two.')], {}, store)];
+    const first = one.say('First.', { context }).result;
+    await entered;
+    const second = other.say('Second.', { whenBusy }).result;
+    await store.hasInput;
+    leave();
+    expect([(await first).text, (await second).text]).toEqual(['One.', 'Two.']);
+    expect(other.seen(0)).toEqual(['First.', '', 'tool', 'One.', 'Second.']);
   });
 
   it.each<[string, Partial<LoopRequest>]>([

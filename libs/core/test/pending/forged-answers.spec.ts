@@ -1,9 +1,10 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { type LoopRequest, PendingError, type PendingView, type Policy } from '@toolloop/core';
 import { RunService } from '@toolloop/core/runs';
-import { calls, type ScriptedCall, text } from '@toolloop/testing';
+import { calls, type ScriptedCall, type ScriptedTurn, text } from '@toolloop/testing';
 import { alice, desk, desked, open } from '../loop/rehearsal-desk.js';
 
+const IDS = ['approvalId', 'rehearsalId', 'questionId', 'pendingId'];
 const WEEK = 7 * 86_400_000;
 const policy: Policy = { ...open, requireApproval: [{ tools: ['desk__send'] }] };
 
@@ -35,15 +36,15 @@ const KINDS: Readonly<Record<PendingView['kind'], Kind>> = {
   },
   client: {
     call: desked('sign'),
-    reply: (asked) => ({ ...callOf(asked), result: { signed: true } }),
-    misshapen: (asked) => [
-      callOf(asked),
-      { ...callOf(asked), result: { signed: 'yes' } },
-      { ...callOf(asked), result: {} },
-      { ...callOf(asked), result: { signed: true }, error: 'Not now.' },
-      { ...callOf(asked), decision: 'approve' },
-      { approvalId: asked.id, decision: 'approve' },
-      { questionId: asked.id, answer: { signed: true } },
+    reply: (view) => ({ ...callOf(view), result: { signed: true } }),
+    misshapen: (view) => [
+      callOf(view),
+      { ...callOf(view), result: { signed: 'yes' } },
+      { ...callOf(view), result: {} },
+      { ...callOf(view), result: { signed: true }, error: 'Not now.' },
+      { ...callOf(view), decision: 'approve' },
+      { approvalId: view.id, decision: 'approve' },
+      { questionId: view.id, answer: { signed: true } },
     ],
   },
   question: {
@@ -78,7 +79,11 @@ function callOf({ id: pendingId, request }: PendingView): { readonly toolCallId:
 /** Two runs that ask for the same, each its own. */
 async function asked(kind: PendingView['kind']) {
   const { call, request } = KINDS[kind];
-  const { loop, inbox, module, called } = await desk([calls(call), text('Done.'), calls(call), text('Done.')], policy);
+  const play: ScriptedTurn = ({ messages }) => (messages.at(-1)?.role === 'tool' ? text('Done.') : calls(call));
+  const { loop, inbox, module, called } = await desk(
+    Array.from({ length: 10 }, () => play),
+    policy,
+  );
   const runs = module.get<RunService>(RunService);
   const ask = async () => {
     const { runId, waitingFor } = await loop.run({ prompt: 'Go on.', ...alice, ...request });
@@ -102,13 +107,12 @@ describe.each(Object.keys(KINDS) as PendingView['kind'][])('invariant 12: the an
 
   it('is not taken of another person, for another run or call, or in another form; the run waits on', async () => {
     const { view, say, ask, called, resume } = await asked(kind);
-    const other = kind === 'rehearsal' || kind === 'approval' ? undefined : await ask();
+    const other = await ask();
     const right = reply(view);
     expect(await say(right, { actor: { id: 'bob' }, tenant: 'acme' })).toBe('not_found');
     expect(await say(right, { ...alice, tenant: 'globex' })).toBe('not_found');
-    expect(await say(right, alice, other?.runId ?? 'another-run')).toBe('not_found');
-    for (const named of ['approvalId', 'rehearsalId', 'questionId', 'pendingId', 'toolCallId'])
-      if (named in right) expect(await say({ ...right, [named]: 'another' })).toBe('not_found');
+    expect(await say(right, alice, other.runId)).toBe('not_found');
+    for (const named of IDS.filter((id) => id in right)) expect(await say({ ...right, [named]: 'another' })).toBe('not_found');
     for (const form of misshapen(view)) expect([form, await say(form)]).toEqual([form, expect.stringMatching(/^invalid_answer$/)]);
     expect(await resume()).toMatchObject({ finishReason: 'waiting', waitingFor: kind });
     expect(called).toEqual([]);

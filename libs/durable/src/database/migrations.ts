@@ -98,13 +98,14 @@ const CONVERSATIONS = [
   `create index conversation_parts_of_actor on toolloop.conversation_parts (tenant, actor_hash, position)`,
   `create index conversation_parts_created on toolloop.conversation_parts (created_at)`,
   `create table toolloop.conversation_turns (
-    tenant text not null,
-    key_hash text not null,
-    owner text not null,
-    expires_at timestamptz(3) not null,
-    primary key (tenant, key_hash)
+    tenant text not null, key_hash text not null, owner text not null, expires_at timestamptz(3) not null, primary key (tenant, key_hash)
   )`,
   `create index conversation_turns_expiry on toolloop.conversation_turns (expires_at)`,
+  `create table toolloop.conversation_inputs (
+    tenant text not null, key_hash text not null, input_id text not null, position bigint generated always as identity, texts json not null,
+    taken_by text, expires_at timestamptz(3) not null, primary key (tenant, key_hash, input_id)
+  )`,
+  `create index conversation_inputs_expiry on toolloop.conversation_inputs (expires_at)`,
 ];
 
 /**

@@ -12,6 +12,7 @@ import {
   ConversationStore,
   type ConversationSummary,
   type LeaseRequest,
+  type LeftInput,
   type MessagePage,
   type SessionAccount,
 } from '@toolloop/core/stores';
@@ -98,6 +99,35 @@ export class SqlConversationStore extends ConversationStore {
     return claimed.length > 0;
   }
 
+  override async leave(key: ConversationKey, { id, texts }: LeftInput, forMs: number): Promise<string | undefined> {
+    const [input] = await this.database.query<InputRow>(
+      `insert into toolloop.conversation_inputs (tenant, key_hash, input_id, texts, expires_at) values ($1, $2, $3, $4, ${inMs('$5')})
+       on conflict (tenant, key_hash, input_id) do update set expires_at = excluded.expires_at returning input_id, texts, taken_by`,
+      [...keysOf(key), storableKey(id, 'id of the input'), storedJson(texts, 'input'), forMs],
+    );
+    return input?.taken_by ?? undefined;
+  }
+
+  override async left(key: ConversationKey, owner: string): Promise<readonly LeftInput[]> {
+    const inputs = await this.database.query<InputRow>(
+      `select input_id, texts, taken_by from toolloop.conversation_inputs
+       where tenant = $1 and key_hash = $2 and taken_by is null and expires_at > clock_timestamp() and exists (
+         select from toolloop.conversation_turns where tenant = $1 and key_hash = $2 and owner = $3 and expires_at > clock_timestamp())
+       order by position`,
+      [...keysOf(key), owner],
+    );
+    return inputs.map(({ input_id: id, texts }) => ({ id, texts }));
+  }
+
+  override async take(key: ConversationKey, id: string, owner: string): Promise<string | undefined> {
+    const [input] = await this.database.query<InputRow>(
+      `update toolloop.conversation_inputs set taken_by = coalesce(taken_by, $4)
+       where tenant = $1 and key_hash = $2 and input_id = $3 and expires_at > clock_timestamp() returning input_id, texts, taken_by`,
+      [...keysOf(key), storableKey(id, 'id of the input'), storableKey(owner, 'id of the run')],
+    );
+    return input?.taken_by ?? undefined;
+  }
+
   override async delete(key: ConversationKey): Promise<boolean> {
     const deleted = await this.database.query(
       'delete from toolloop.conversation_parts where tenant = $1 and key_hash = $2 returning 1 as gone',
@@ -105,6 +135,12 @@ export class SqlConversationStore extends ConversationStore {
     );
     return deleted.length > 0;
   }
+}
+
+interface InputRow {
+  readonly input_id: string;
+  readonly texts: readonly string[];
+  readonly taken_by: string | null;
 }
 
 interface SummaryRow {

@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import type { Client, ElicitRequest, ElicitResult } from '@modelcontextprotocol/client';
-import { type Policy, PendingService } from '@toolloop/core';
+import { type Policy, PendingService, ToolLoopService } from '@toolloop/core';
 import type { McpPrincipal, McpServerOptions } from '@toolloop/mcp';
+import { call as made, calls, ScriptedModel, text } from '@toolloop/testing';
 import { inAnHour } from '../../../core/test/fixtures/time.js';
 import { closeAll, connect, ERAS, PEOPLE, post, serve, type Connection, type Served } from './served-notes.js';
 
@@ -253,6 +254,27 @@ describe('the page of an approval', () => {
     expect((await visit({ credential: 'mia', decision: 'approve' })).status).toBe(403);
     expect((await visit({ decision: 'approve' }, { authorization: 'Bearer mia' })).status).toBe(401);
     expect(await fetchResult()).toContain('waits for an approval');
+  });
+
+  it('S13: shows nothing of a rehearsal, and decides nothing about one', async () => {
+    const model = new ScriptedModel([calls(made('notes__send', { to: 'eve@example.com' })), text('Done.')]);
+    const desk = await serve({ loop: { policy: ASKING({ roles: ['manager'] }), model }, server: { approver } });
+    const loop: ToolLoopService = desk.app.get(ToolLoopService);
+    const { actor, tenant } = person('alice');
+    expect(await loop.run({ prompt: 'Send it.', actor, tenant, rehearse: true })).toMatchObject({ waitingFor: 'rehearsal' });
+    const pending: PendingService = desk.app.get(PendingService);
+    const open = async () => (await pending.inbox(MIA, { kind: 'rehearsal' })).map(({ id }) => id);
+    const ids = await open();
+    const visit = (form: Record<string, string>) =>
+      fetch(`${desk.url}/mcp/approve/${ids[0]}`, {
+        method: 'POST',
+        body: new URLSearchParams({ credential: 'word of mia', ...form }),
+        headers: { origin: desk.url },
+      });
+    const shown = await visit({});
+    expect([ids.length, shown.status, await shown.text()]).toEqual([1, 404, expect.not.stringContaining('eve@example.com')]);
+    for (const decision of ['approve', 'deny']) expect((await visit({ decision })).status).toBe(400);
+    expect(await open()).toEqual(ids);
   });
 
   it('is not there where the application identifies no people', async () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { Message } from '@toolloop/core';
-import type { ConversationKey, ConversationStore } from '@toolloop/core/stores';
+import type { ConversationKey, ConversationStore, LeftInput } from '@toolloop/core/stores';
 import { atOnce, AWKWARD_TEXTS, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
 
 type ConversationTrial = Trial<ConversationStore>;
@@ -45,6 +45,7 @@ const CONTRACT: Contract<ConversationStore> = {
     { name: 'deletes one conversation and no other', check: deletesOne },
     { name: 'gives the turn in a conversation to one of many runs that ask at once', check: givesOneTurn },
     { name: 'gives the turn on once it was given back or has expired', check: givesTurnsOn },
+    { name: 'keeps words for the run that has the turn, until one run has taken them', check: keepsInputs },
     { name: 'drops the oldest messages first, and no call without its result', check: forgetsWholeTurns },
   ],
   restart: {
@@ -157,6 +158,30 @@ async function givesOneTurn(trial: ConversationTrial): Promise<void> {
   assert.equal(await other.claim(keyOf(tenant), { owner, forMs: LONG_MS }), true, 'its owner has it again');
   const others = [keyOf(otherTenant), keyOf(tenant, { actorId: 'bob' }), keyOf(tenant, { conversationId: 'C' })];
   for (const key of others) assert.equal(await store.claim(key, { owner: 'another', forMs: LONG_MS }), true);
+}
+
+function inputOf(id: string): LeftInput {
+  return { id, texts: [`words of ${id}`, ...AWKWARD_TEXTS] };
+}
+
+async function keepsInputs(trial: ConversationTrial): Promise<void> {
+  const { store, other, tenant, otherTenant } = trial;
+  const key = keyOf(tenant);
+  const leave = (id: string, forMs = LONG_MS): Promise<string | undefined> => other.leave(key, inputOf(id), forMs);
+  assert.deepEqual(await store.left(key, 'first'), []);
+  assert.equal(await store.take(key, 'a', 'first'), undefined, 'nothing was left');
+  await store.claim(key, { owner: 'first', forMs: LONG_MS });
+  await store.claim(keyOf(otherTenant), { owner: 'first', forMs: LONG_MS });
+  for (const id of ['b', 'a', 'b']) assert.equal(await leave(id), undefined);
+  await leave('gone', 1);
+  await wait(20);
+  assert.deepEqual(await store.left(key, 'first'), [inputOf('b'), inputOf('a')]);
+  assert.deepEqual([await store.left(key, 'second'), await store.left(keyOf(otherTenant), 'first')], [[], []]);
+  assert.equal(await store.take(key, 'gone', 'first'), undefined);
+  const takers = await atOnce(trial, 20, (one, index) => one.take(key, 'b', `${index}`));
+  assert.equal(new Set(takers).size, 1, 'one of many takes them');
+  assert.equal(await leave('b'), takers[0]);
+  assert.deepEqual(await store.left(key, 'first'), [inputOf('a')]);
 }
 
 async function givesTurnsOn({ store, other, tenant }: ConversationTrial): Promise<void> {
