@@ -16,14 +16,11 @@ export class Ask {
   conversationId?: string;
 }
 
-/** A question of whose run what it would change can be looked at before anything is. */
-export class AskToRehearse extends Ask {
+/** A question whose answer is streamed. */
+export class AskByBody extends Ask {
   /** The run changes nothing: it ends with the list of what it would change, which people then approve or not. */
   @ValidateIf((_body, rehearse) => rehearse !== undefined) @IsBoolean({ message: 'rehearse must be true or false' }) rehearse?: boolean;
-}
 
-/** A question whose answer is streamed. */
-export class AskByBody extends AskToRehearse {
   /** The run outlives the connection and the process; `/runs` has it. */
   @ValidateIf((_body, durable) => durable !== undefined) @IsBoolean({ message: 'durable must be true or false' }) durable?: boolean;
 
@@ -56,7 +53,7 @@ export class Answer {
 
 /** A question as a run: the user and the tenant come from the guard, never from the body. `requestId` is the client's name for it. */
 export function toRunRequest(
-  { message, conversationId, rehearse }: AskToRehearse,
+  { message, conversationId, rehearse }: Ask & Pick<AskByBody, 'rehearse'>,
   user: User,
   requestId?: string,
 ): LoopRequest<unknown, User> {
