@@ -56,7 +56,7 @@ function losesNothing(place: Place): void {
     return { desk, runs: dead.runs, mails };
   }
 
-  it('invariant 13: in every state in which a run waits for people: what they answer is taken once, and each call is made once', async () => {
+  it('invariant 13: loses no run that waits for people: what they answer is taken once, and each call is made once', async () => {
     const { desk, runs, mails } = await behind('waiting');
     expect(await desk.balances()).toEqual({ a: 100, b: 0 });
     for (const kind of Object.keys(WAITING) as (keyof typeof WAITING)[])
@@ -68,7 +68,7 @@ function losesNothing(place: Place): void {
     expect(await desk.balances()).toEqual({ a: 70, b: 30 });
   });
 
-  it('invariant 13: while a run waits for the turn of its conversation: both take place once, one after the other', async () => {
+  it('invariant 13: loses no run that waits for the turn of its conversation, nor the turn of the run before it', async () => {
     const { desk, runs } = await behind('waiting');
     for (const name of ['busy', 'queued'])
       expect(await endOf(desk, runs[name] ?? '')).toMatchObject({ finishReason: 'stop', text: `Done: ${name}.` });
@@ -76,7 +76,7 @@ function losesNothing(place: Place): void {
     expect(kept?.entries.map(({ text }) => text)).toEqual(['busy', 'Done: busy.', 'queued', 'Done: queued.']);
   });
 
-  it('invariant 13: while it performs an approved rehearsal, when a call is committed and not told: no call is made again', async () => {
+  it('invariant 13: repeats no call of an approved rehearsal that it had committed and not told', async () => {
     const { desk, runs, mails } = await behind('done');
     const { performing = '' } = runs;
     expect(await endOf(desk, performing)).toMatchObject({ finishReason: 'stop', rehearsal: reportOf('performed', ...ALL) });
@@ -91,7 +91,7 @@ function losesNothing(place: Place): void {
     ['mailed', 'approve', reportOf('performed', ...ALL), { a: 97, b: 3 }, 2],
     ['mailed', 'deny', reportOf('incomplete', 'performed', 'unknown', 'not_made'), { a: 99, b: 1 }, 1],
   ] as const)(
-    'invariant 13: while it performs one, in the middle of an effect (%s): a person says whether that call is made again (%s)',
+    'invariant 13: leaves it to a person whether the call of a rehearsal is made again that it was in the middle of (%s): %s',
     async (moment, decision, rehearsal, balances, mailed) => {
       const { desk, runs, mails } = await behind(moment);
       const { performing = '' } = runs;
@@ -182,14 +182,14 @@ async function until(desk: Bank, runId: string, holds: (run: RunView) => boolean
   while (!holds(await desk.runs.get(runId, alice))) await new Promise((resolve) => setTimeout(resolve, 25));
 }
 
-describePostgres('a process that is killed loses nothing and does nothing twice, on PostgreSQL', () => {
+describePostgres('a process that is killed, on PostgreSQL', () => {
   losesNothing(async () => {
     const { url, drop } = await createServerDatabase();
     return { durable: { url }, drop };
   });
 });
 
-describe('a process that is killed loses nothing and does nothing twice, on PGlite', () => {
+describe('a process that is killed, on PGlite', () => {
   losesNothing(async () => {
     const { dataDir, drop } = await createDatabaseFolder();
     return { durable: { dataDir }, drop };

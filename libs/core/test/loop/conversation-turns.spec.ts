@@ -130,7 +130,7 @@ describe('the turns of a conversation', () => {
     expect(await say('First.').result).toMatchObject({ text: 'One.' });
   });
 
-  it('stay those of a run that another process continues, whoever waits for them there', async () => {
+  it('are those of a run that another process continues, also where others wait for them there', async () => {
     const store = new MemoryConversationStore();
     const key = { tenant: 'acme', actorId: 'alice', conversationId };
     await store.claim(key, { owner: 'continued', forMs: 600_000 }); // by a process that is gone
