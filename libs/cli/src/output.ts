@@ -1,5 +1,5 @@
 import { Writable } from 'node:stream';
-import { visible } from '@toolloop/protocol';
+import { type JsonValue, visible } from '@toolloop/protocol';
 
 /** The exit codes: 0 it is as it should be, 1 it is not, 2 the command could not be carried out. */
 export type ExitCode = 0 | 1 | 2;
@@ -29,6 +29,11 @@ export class CommandOutput extends Writable {
     // A reader that has seen enough closes its end: `toolloop runs | head`.
     for (const stream of [process.stdout, this]) stream.on('error', () => undefined);
     process.stdout.write = process.stderr.write.bind(process.stderr);
+  }
+
+  /** The width of the terminal behind it, which `node:readline` asks for. */
+  get columns(): number {
+    return process.stdout.columns;
   }
 
   override _write(chunk: Buffer | string, _encoding: BufferEncoding, callback: (error?: Error | null) => void): void {
@@ -77,4 +82,14 @@ export function table(rows: readonly (readonly string[])[]): string {
         .trimEnd(),
     )
     .join('\n');
+}
+
+/** Reads what a person has typed as JSON; undefined for what is none. */
+export function jsonIn(text: string): JsonValue | undefined {
+  try {
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what is parsed as JSON is JSON
+    return JSON.parse(text) as JsonValue;
+  } catch {
+    return undefined;
+  }
 }

@@ -1,11 +1,12 @@
-import { Command, CommanderError, Option } from 'commander';
-import { type ActorOptions, actorIn, type AppOptions, assemble, boot, packageNear } from './application.js';
+import { Command, CommanderError } from 'commander';
+import { type AppOptions, assemble, packageNear } from './application.js';
+import { Chat } from './chat.js';
+import { ACTOR, APP, EXPORT, JSON_OPTION, type JsonOption, type Print, TENANT, URL_OPTION } from './command-options.js';
+import { completionFor } from './completion.js';
+import { type Counterpart, type CounterpartOptions, counterpartOf } from './counterpart.js';
+import { type AuditOptions, auditIn, calledBy, decided, explanationText, inboxOf, runsOf, toolsOf, verified } from './looks.js';
+import { addMcp } from './mcp-commands.js';
 import { type Answer, CommandError, CommandOutput, failureOf, lineOf } from './output.js';
-import { type Announce, compared, listed, pinned, type PinOptions } from './pins.js';
-
-interface JsonOption {
-  readonly json?: boolean;
-}
 
 /**
  * Carries out one command line, and returns its exit code: 0 it is as it should be, 1 it is not, 2 the command could not be carried out. What it says goes to the
@@ -37,78 +38,109 @@ function usageFailureOf({ code, message }: CommanderError): string | undefined {
   return code.startsWith('commander.help') || code === 'commander.version' ? undefined : lineOf(message.replace(/^error: /, ''));
 }
 
-type Print = (answer: Answer, options: JsonOption) => void;
-
-const APP = (): Option => new Option('--app <file>', 'the compiled file with the module of the application').env('TOOLLOOP_APP');
-const EXPORT = (): Option => new Option('--export <name>', 'the name under which the file exports the module');
-const JSON_OPTION = (): Option => new Option('--json', 'print the answer as JSON');
-
 function programFor(output: CommandOutput, print: Print): Command {
   const program = new Command('toolloop')
     .description('Serves, pins, explains and calls the tools of a Toolloop application.')
     .exitOverride()
     .configureOutput({ writeOut: (text) => output.write(text), outputError: () => undefined });
+  addChat(program, output, print);
+  addLooks(program, print);
+  addAudit(program, print);
   addMcp(program, output, print);
   addResources(program, print);
+  program
+    .command('completion')
+    .description('print what completes commands and options: source <(toolloop completion bash)')
+    .argument('<shell>', 'bash or zsh')
+    .action((shell: string) => print({ value: undefined, text: completionFor(shell, program) }, {}));
   return program;
 }
 
-const announce: Announce = (line) => process.stderr.write(`${line}\n`);
-
-function addMcp(program: Command, output: CommandOutput, print: Print): void {
-  const mcp = program
-    .command('mcp')
-    .description('serve the tools of an application to one MCP client over standard input and output')
-    .addOption(APP())
-    .addOption(EXPORT())
-    .addOption(new Option('--actor <id>', 'the actor of every call').env('TOOLLOOP_ACTOR'))
-    .addOption(new Option('--tenant <name>', 'the tenant of every call').env('TOOLLOOP_TENANT'))
-    .allowExcessArguments()
-    .action((options: Partial<AppOptions & ActorOptions>, { args, commands }: Command) => {
-      const [unknown] = args;
-      if (unknown === undefined) return served(complete(options), output);
-      throw new CommandError(`There is no command "mcp ${unknown}". There are: ${commands.map((one) => `mcp ${one.name()}`).join(', ')}.`);
-    });
-  const commands = [
-    ['list', 'list what servers offer, what is enabled, and how it stands to the pins', listed],
-    ['diff', 'show how the enabled tools differ from their pins; exits with 1 if they do', compared],
-    ['pin', 'pin the enabled tools as they are offered now, and show what has changed by that', pinned],
-  ] as const;
-  for (const [name, description, answer] of commands)
-    mcp
-      .command(name)
-      .description(description)
-      .argument('[server...]', 'the servers to ask, by name; all where none is named')
-      .option('--servers <file>', 'the servers: a JSON file, or a module that exports them', 'mcp.servers.json')
-      .option('--pins <file>', 'the file of pins (default: mcp.pins.json)')
-      .option('--token-env <server=VARIABLE...>', 'the environment variable with the token for a server')
-      .option('--connection <id>', 'the connection whose own pins they are')
-      .addOption(JSON_OPTION())
-      .action(async (servers: readonly string[], options: PinOptions & JsonOption) =>
-        print(await answer(servers, options, announce), options),
-      );
+/** Adds the options that say which application a command is about. */
+function withCounterpart(command: Command): Command {
+  for (const option of [URL_OPTION, APP, EXPORT, ACTOR, TENANT]) command.addOption(option());
+  return command;
 }
 
-/** Commander asks for the options of a command before it looks for the commands below it. @throws {CommandError} For all that are missing. */
-function complete({ app, actor, tenant, ...more }: Partial<AppOptions & ActorOptions>): AppOptions & ActorOptions {
-  if (app !== undefined && actor !== undefined && tenant !== undefined) return { app, actor, tenant, ...more };
-  const missing = Object.entries({ app, actor, tenant }).flatMap(([name, value]) => (value === undefined ? name : []));
-  const named = missing.map((name) => `--${name} (or TOOLLOOP_${name.toUpperCase()})`).join(', ');
-  throw new CommandError(`"toolloop mcp" has no ${named}. A process over standard input has no token that would say whom it acts for.`);
-}
-
-/** Serves until the client closes the standard input, or the process is told to stop. */
-async function served(options: AppOptions & ActorOptions, output: CommandOutput): Promise<void> {
-  const { serveMcpStdio } = await packageNear<typeof import('@toolloop/mcp')>('@toolloop/mcp', options.app);
-  const app = await boot(options);
+/** Works with the application that the options name, and lets it go. */
+async function using<Made>(options: CounterpartOptions, work: (counterpart: Counterpart) => Promise<Made>): Promise<Made> {
+  const counterpart = await counterpartOf(options);
   try {
-    const actor = await actorIn(app, options, options);
-    const connection = serveMcpStdio(app, { actor, tenant: options.tenant, output });
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void connection.close());
-    await connection.closed;
+    return await work(counterpart);
   } finally {
-    await app.close();
+    await counterpart.close();
   }
+}
+
+function addChat(program: Command, output: CommandOutput, print: Print): void {
+  withCounterpart(program.command('chat').description('talk with the loop of an application; piped, one message a line')).action(
+    async (options: CounterpartOptions) => {
+      const isWell = await using(options, (counterpart) => new Chat(counterpart, output).talk());
+      if (!isWell && !process.stdin.isTTY) print({ text: '', value: undefined, exitCode: 1 }, {});
+    },
+  );
+}
+
+type LookOptions = CounterpartOptions & JsonOption;
+
+function look(parent: Command, name: string, description: string): Command {
+  return withCounterpart(parent.command(name).description(description)).addOption(JSON_OPTION());
+}
+
+function addLooks(program: Command, print: Print): void {
+  const answering = async (options: LookOptions, work: (counterpart: Counterpart) => Promise<Answer>): Promise<void> =>
+    print(await using(options, work), options);
+  look(program, 'tools', 'list the tools that the model may call from the first step').action((options: LookOptions) =>
+    answering(options, toolsOf),
+  );
+  look(program, 'call', 'call a tool by hand; exits with 1 if it does not succeed, or waits')
+    .argument('<tool>', 'the id of the tool')
+    .argument('[arguments]', 'a JSON object', '{}')
+    .action((tool: string, args: string, options: LookOptions) => answering(options, (counterpart) => calledBy(counterpart, tool, args)));
+  look(program, 'explain', 'explain to an operator why a tool is offered or not, or what became of a call')
+    .argument('<tool>', 'the id of the tool')
+    .option('--for <actor>', 'the actor for whom it is explained')
+    .option('--run <id>', 'the run of a call')
+    .option('--call <id>', 'the id of the call')
+    .action((tool: string, options: LookOptions & Readonly<Record<'for' | 'run' | 'call', string | undefined>>) =>
+      answering(options, async (counterpart) => {
+        const { for: actorId, run: runId, call: toolCallId } = options;
+        if ((runId === undefined) !== (toolCallId === undefined)) throw new CommandError('A call is named by both: --run and --call.');
+        const value = await counterpart.explain(tool, {
+          ...(actorId !== undefined && { actorId }),
+          ...(runId !== undefined && toolCallId !== undefined && { runId, toolCallId }),
+        });
+        return { value, text: explanationText(value) };
+      }),
+    );
+  look(program, 'runs', 'list your runs, the newest first')
+    .option('--status <status>', 'only queued, running, waiting or ended ones')
+    .action((options: LookOptions & { status?: string }) => answering(options, (counterpart) => runsOf(counterpart, options.status)));
+  const inbox = look(program, 'inbox', 'list what waits for you').action((options: LookOptions) => answering(options, inboxOf));
+  for (const decision of ['approve', 'deny'] as const)
+    look(inbox, decision, `${decision} a call, or a rehearsal`)
+      .argument('<id>', 'the id that the inbox shows')
+      .option('--reason <text>', 'the reason as the model reads it')
+      .action((id: string, options: { reason?: string }, command: Command) => {
+        const { reason } = options;
+        return answering(command.optsWithGlobals<LookOptions>(), (counterpart) => decided(counterpart, id, decision, reason));
+      });
+}
+
+function addAudit(program: Command, print: Print): void {
+  const audit = program.command('audit').description('the audit of a tenant');
+  withCounterpart(audit.command('verify').description('verify that no entry was changed, moved or cut; exits with 1 if one was'))
+    .argument('[file]', 'an export as JSON Lines; without one it is read from the application')
+    .option('--key-env <VARIABLE...>', 'the variable with the key; after a rotation also <key id>=<VARIABLE>', ['AUDIT_KEY'])
+    .option('--head <file>', 'a head that was exported earlier')
+    .addOption(JSON_OPTION())
+    .action(async (file: string | undefined, options: AuditOptions & LookOptions) => {
+      const answer =
+        file === undefined
+          ? await using(options, async (counterpart) => verified(await counterpart.audit(), options))
+          : await verified(auditIn(file, options), options);
+      print(answer, options);
+    });
 }
 
 function addResources(program: Command, print: Print): void {

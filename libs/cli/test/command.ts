@@ -1,11 +1,13 @@
-import { spawn } from 'node:child_process';
+import { describe } from '@jest/globals';
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import { programArguments } from '../../../test/program.js';
 
 const PROGRAM = programArguments('libs/cli/src/main.ts');
 
 /** The time that a test may take which starts whole applications in processes of their own, on a machine that is busy. */
-export const SLOW_START_MS = 180_000;
+export const SLOW_START_MS = 300_000;
 
 /** A file of the project as a process loads it: the sources, or what `tsc` emitted of them. */
 export const fileOf = (path: string): string => programArguments(path).at(-1) ?? path;
@@ -26,6 +28,56 @@ export interface Ended {
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
+}
+
+/** The program of util-linux that gives a process a terminal. */
+const SCRIPT = '/usr/bin/script';
+
+const hasTerminal = existsSync(SCRIPT);
+const suite = hasTerminal ? describe : describe.skip;
+const REASON = hasTerminal ? '' : ` [skipped: there is no ${SCRIPT}, a part of util-linux]`;
+
+/** Groups tests at a terminal, which are skipped with the reason on a machine that has no program for one. */
+export function describeAtTerminal(name: string, body: () => void): void {
+  suite(`${name}${REASON}`, body);
+}
+
+/** A command line at a terminal of its own, as a person uses it. */
+export class Terminal {
+  private readonly child: ChildProcessWithoutNullStreams;
+  private shown = '';
+  readonly ended: Promise<number | null>;
+
+  constructor(args: readonly string[], env: NodeJS.ProcessEnv = {}) {
+    const { NO_COLOR: _plain, ...rest } = environment({ TERM: 'xterm', ...env });
+    const quoted = [process.execPath, ...commandArguments(...args)].map((one) => `'${one.replaceAll("'", `'\\''`)}'`).join(' ');
+    this.child = spawn(SCRIPT, ['-qec', quoted, '/dev/null'], { env: rest });
+    this.ended = new Promise((resolve) => this.child.once('close', resolve));
+    this.child.stdout.on('data', (chunk: Buffer) => (this.shown += chunk.toString()));
+  }
+
+  /** All that was shown, with the colours. */
+  get text(): string {
+    return this.shown;
+  }
+
+  type(keys: string): void {
+    this.child.stdin.write(keys);
+  }
+
+  /** Waits until something stands there behind what was seen before, and returns it. */
+  async see(wanted: RegExp, after = 0): Promise<RegExpExecArray> {
+    for (;;) {
+      const found = wanted.exec(this.shown.slice(after));
+      if (found) return found;
+      if (this.child.exitCode !== null) throw new Error(`It has ended, and showed: ${this.shown}`);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+
+  kill(): void {
+    this.child.kill('SIGKILL');
+  }
 }
 
 /** Runs one command line as a process, and waits for its end. */

@@ -1,6 +1,6 @@
 import { Injectable, Logger, Module, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
 import { ActorDirectory, ToolLoopModule } from '@toolloop/core';
-import { ScriptedModel } from '@toolloop/testing';
+import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { writeFileSync } from 'node:fs';
 import { Note, NotesModule } from '../../mcp/test/server/notes.js';
 
@@ -41,7 +41,7 @@ const POLICY = {
 /** An application that serves nothing over MCP itself. */
 @Module({
   imports: [
-    ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: POLICY }),
+    ToolLoopModule.forRoot({ model: new ScriptedModel([calls(call('notes__send', { to: 'bob' })), text('It is sent.')]), policy: POLICY }),
     ToolLoopModule.forFeature({ entities: [Note] }),
     NotesModule,
   ],

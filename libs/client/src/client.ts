@@ -4,6 +4,9 @@ import type {
   Ask,
   ConversationPage,
   ConversationSummary,
+  ExplainedCall,
+  ExplainedTool,
+  ExplanationSubject,
   JsonObject,
   ListedTool,
   LoopEvent,
@@ -12,6 +15,7 @@ import type {
   Run,
   RunSelection,
   Undoing,
+  WaitingRequest,
 } from '@toolloop/protocol';
 import { toHttpError } from './client.error.js';
 import { followRun, readToEnd, type ReconnectOptions } from './event-stream.js';
@@ -161,6 +165,27 @@ export class ToolLoopClient {
   /** Calls a tool by hand, through the same checks as a model's call. A call that fails is no error here: its record says why. */
   call(tool: string, args: JsonObject = {}, { requestId, signal }: Omit<AskOptions, 'durable'> = {}): Promise<MadeCall> {
     return this.json(route`/tools/${tool}`, { method: 'POST', body: { args }, headers: keyed(requestId), signal });
+  }
+
+  /** Lists everything that waits for the actor: approvals, questions, calls that a client is to make, rehearsals. */
+  pending(): Promise<readonly WaitingRequest[]> {
+    return this.json('/pending');
+  }
+
+  /** Explains to an operator why an actor is offered a tool or not; with a run and a call, what became of that call. */
+  explain(tool: string, { actorId, runId, toolCallId }: ExplanationSubject = {}): Promise<ExplainedTool | ExplainedCall> {
+    return this.json(route`/explain/${tool}`, { query: { actorId, runId, toolCallId } });
+  }
+
+  /** Reads the signed head of the tenant's audit. Ask for it before the lines, since the chain grows. */
+  auditHead(): Promise<unknown> {
+    return this.json('/audit/head');
+  }
+
+  /** Reads the audit of the tenant as JSON Lines. */
+  async auditLines(): Promise<ReadableStream<Uint8Array>> {
+    const { body } = await this.send('/audit');
+    return body ?? new Blob().stream();
   }
 
   /** Lists the actor's conversations, a page at a time; `after` is the id of the last one of the previous page. */

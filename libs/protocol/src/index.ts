@@ -109,6 +109,9 @@ export type {
   ConversationEntry,
   ConversationPage,
   ConversationSummary,
+  ExplainedCall,
+  ExplainedTool,
+  ExplanationSubject,
   GivenAnswer,
   Health,
   ListedTool,
@@ -117,4 +120,5 @@ export type {
   Run,
   RunSelection,
   Undoing,
+  WaitingRequest,
 } from './routes.js';

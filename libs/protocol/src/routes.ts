@@ -1,4 +1,4 @@
-import type { ApprovalRequest, PendingDecision } from './decision.js';
+import type { ApprovalRequest, ClientCallRequest, Decision, PendingDecision, QuestionRequest, RehearsalRequest } from './decision.js';
 import type { JsonValue } from './json.js';
 import type { FinishReason, ToolInvocationRecord, WaitingFor } from './loop-result.js';
 import type { ToolPresentation, ToolSpec } from './tool-definition.js';
@@ -122,4 +122,51 @@ export interface Health {
 export interface ReadyAnswer {
   readonly status: 'ready' | 'leaving' | 'unavailable';
   readonly [check: string]: string;
+}
+
+/** Something that waits for people or for a client, as those who may see it are shown it. */
+export type WaitingRequest = {
+  readonly id: string;
+  /** ISO 8601, UTC. */
+  readonly createdAt?: string;
+} & (
+  | { readonly kind: 'approval'; readonly request: ApprovalRequest }
+  | { readonly kind: 'question'; readonly request: QuestionRequest }
+  | { readonly kind: 'client'; readonly request: ClientCallRequest }
+  | { readonly kind: 'rehearsal'; readonly request: RehearsalRequest }
+);
+
+/** The reasons why a run of an actor is offered a tool, or is not. */
+export interface ExplainedTool {
+  readonly declaredId: string;
+  readonly isListed: boolean;
+  /** `asks` if a call waits for a person's approval. */
+  readonly isCallable: boolean | 'asks';
+  /** In the order in which they are asked. */
+  readonly reasons: readonly { readonly by: string; readonly holds: boolean; readonly reason: string; readonly decision?: Decision }[];
+}
+
+/** What the audit has about one call. */
+export interface ExplainedCall {
+  readonly runId: string;
+  readonly toolCallId: string;
+  readonly declaredId?: string;
+  readonly events: readonly {
+    /** ISO 8601, UTC. */
+    readonly at: string;
+    readonly kind: string;
+    readonly decision?: Decision;
+    readonly reason?: string;
+    readonly decidedBy?: string;
+    readonly status?: string;
+    readonly code?: string;
+  }[];
+}
+
+/** The subject of an explanation: a tool for an actor, or one call. */
+export interface ExplanationSubject {
+  /** An actor of the operator's own tenant. @default the operator */
+  readonly actorId?: string;
+  readonly runId?: string;
+  readonly toolCallId?: string;
 }

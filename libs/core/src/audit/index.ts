@@ -1,3 +1,4 @@
+export { isSignedHead, readAuditLines } from './audit-entry.js';
 export { AuditError } from '../contracts/audit.js';
 export type { AuditEvent, AuditEvidence, AuditStamp, AuditSubject, SignedAuditHead } from '../contracts/audit.js';
 export type { AuditKey, AuditKeys, AuditOptions } from './audit-options.js';

@@ -1,0 +1,71 @@
+import { styleText } from 'node:util';
+import type { JsonObject, LoopEvent, LoopEventOf, ToolInvocationRecord } from '@toolloop/protocol';
+import { waitedFor } from './looks.js';
+import { lineOf, shown } from './output.js';
+
+type Style = Parameters<typeof styleText>[0];
+
+const MOST_OF_A_VALUE = 160;
+const NO_ARGUMENTS: JsonObject = {};
+
+/** Shows the events of runs as they come: text as it is written, each call and what it brought on lines of their own. */
+export class ChatView {
+  /** `true` while the cursor stands behind text of the model. */
+  private isWithinText = false;
+
+  constructor(
+    private readonly write: (text: string) => void,
+    private readonly hasColour: boolean,
+  ) {}
+
+  show(event: LoopEvent): void {
+    if (event.type === 'text-delta') return this.text(shown(event.text));
+    if (event.type === 'sub-run') return this.show(event.event);
+    const line = this.lineFor(event);
+    if (line !== undefined) this.line(line);
+  }
+
+  /** Writes a line of its own. */
+  line(text: string): void {
+    this.write(`${this.isWithinText ? '\n' : ''}${text}\n`);
+    this.isWithinText = false;
+  }
+
+  styled(style: Style, text: string): string {
+    return this.hasColour ? styleText(style, text, { validateStream: false }) : text;
+  }
+
+  private text(text: string): void {
+    this.write(text);
+    this.isWithinText = text === '' ? this.isWithinText : !text.endsWith('\n');
+  }
+
+  private lineFor(event: LoopEvent): string | undefined {
+    if (event.type === 'tool-call') return this.styled('cyan', `→ ${lineOf(event.tool)} ${valueOf(event.args ?? NO_ARGUMENTS)}`);
+    if (event.type === 'tool-result') return this.result(event.record);
+    if (event.type === 'tool-progress') return this.styled('dim', `  … ${valueOf(event.value)}`);
+    if (event.type === 'tools-injected') return this.styled('green', `+ ${event.tools.map(lineOf).join(', ')}`);
+    if (event.type === 'tools-removed') return this.styled('dim', `- ${event.tools.map(lineOf).join(', ')} (${lineOf(event.reason)})`);
+    if (event.type === 'approval-decision') return this.styled('dim', `  ${event.decision.decision} by ${lineOf(event.decidedBy)}`);
+    if (event.type === 'warning') return this.styled('yellow', `! ${lineOf(event.message)}`);
+    return event.type === 'run-end' ? this.end(event) : undefined;
+  }
+
+  private result({ status, result, error }: ToolInvocationRecord): string | undefined {
+    if (status === 'waiting') return undefined;
+    if (status === 'succeeded') return this.styled('dim', `← ${valueOf(result ?? null)}`);
+    return this.styled('red', `← ${error ? `${error.code}: ${lineOf(error.safeMessage)}` : status}`);
+  }
+
+  private end({ finishReason, waitingFor, error }: LoopEventOf<'run-end'>): string | undefined {
+    if (finishReason === 'stop') return this.isWithinText ? '' : undefined;
+    if (finishReason === 'waiting') return this.styled('yellow', `The run waits for ${waitedFor(waitingFor)}.`);
+    const why = error ? `: ${lineOf(error.message)}` : '';
+    return this.styled('red', `The run ended: ${finishReason}${why}`);
+  }
+}
+
+function valueOf(value: unknown): string {
+  const text = lineOf(typeof value === 'string' ? value : JSON.stringify(value));
+  return text.length > MOST_OF_A_VALUE ? `${text.slice(0, MOST_OF_A_VALUE)}…` : text;
+}

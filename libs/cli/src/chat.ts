@@ -1,0 +1,187 @@
+import { randomUUID } from 'node:crypto';
+import { createInterface, type Interface } from 'node:readline/promises';
+import type { LoopEvent, PendingReply, WaitingRequest } from '@toolloop/protocol';
+import { ChatView } from './chat-view.js';
+import type { Counterpart } from './counterpart.js';
+import { aboutOf, explanationText, runsText, toolsText } from './looks.js';
+import { CommandError, type CommandOutput, failureOf, lineOf } from './output.js';
+import { answerIn, formOf } from './question-form.js';
+
+const HELP = [
+  '/tools       the tools that the model may call from the first step',
+  '/why TOOL    why it may call a tool, or may not',
+  '/runs        your runs',
+  '/resume ID   continue a run that has waited',
+  '/quit        leave; Ctrl-C stops the answer that is being written',
+].join('\n');
+
+/**
+ * Talks with the loop of an application. At a terminal it has a prompt and colours, and asks what runs ask; with its input or output piped it reads one message a line,
+ * writes no colour and no prompt, and asks for no answer.
+ */
+export class Chat {
+  private readonly isTerminal = process.stdin.isTTY && process.stdout.isTTY;
+  private readonly view: ChatView;
+  private readonly lines: Interface;
+  private readonly conversationId = randomUUID();
+  /** The answer that is being written. */
+  private running: AbortController | undefined;
+  /** The open requests of the run of the moment, by id. */
+  private readonly asked = new Map<string, WaitingRequest>();
+  private hasFailed = false;
+
+  constructor(
+    private readonly counterpart: Counterpart,
+    output: CommandOutput,
+  ) {
+    const { isTerminal } = this;
+    this.view = new ChatView((text) => output.write(text), isTerminal && !process.env['NO_COLOR']);
+    this.lines = createInterface({ input: process.stdin, ...(isTerminal && { output }), terminal: isTerminal });
+  }
+
+  /** Reads messages until the input ends, and returns whether every run came to its end. */
+  async talk(): Promise<boolean> {
+    const { lines } = this;
+    const stop = (): void => this.interrupt();
+    lines.on('SIGINT', stop);
+    process.on('SIGINT', stop);
+    try {
+      if (this.isTerminal) this.view.line(this.view.styled('dim', 'Ask something. /help lists the commands.'));
+      lines.setPrompt(this.isTerminal ? '> ' : '');
+      if (this.isTerminal) lines.prompt();
+      for await (const line of lines) {
+        if (line.trim() === '/quit') break;
+        await this.take(line.trim());
+        if (this.isTerminal) lines.prompt();
+      }
+    } finally {
+      process.off('SIGINT', stop);
+      lines.close();
+    }
+    return !this.hasFailed;
+  }
+
+  /** Stops the answer that is being written; without one, leaves what was typed. Piped, it ends the chat. */
+  private interrupt(): void {
+    const { running, isTerminal, lines } = this;
+    running?.abort();
+    if (!isTerminal) return lines.close();
+    if (running) return;
+    this.view.line('');
+    lines.write(null, { ctrl: true, name: 'u' });
+    lines.prompt();
+  }
+
+  private async take(line: string): Promise<void> {
+    const [, command, argument = ''] = /^\/(\w+)\s*(.*)$/.exec(line) ?? [];
+    try {
+      if (command !== undefined) await this.carryOut(command, argument);
+      else if (line !== '') await this.follow((signal) => this.counterpart.ask(line, this.conversationId, signal));
+    } catch (error) {
+      this.hasFailed = true;
+      this.view.line(this.view.styled('red', failureOf(error)));
+    }
+  }
+
+  private async carryOut(command: string, argument: string): Promise<void> {
+    const { counterpart, view } = this;
+    const needed = (): string => {
+      if (argument !== '') return argument;
+      throw new CommandError(`/${command} needs an id.`);
+    };
+    if (command === 'tools') view.line(toolsText(await counterpart.tools()));
+    else if (command === 'why') view.line(explanationText(await counterpart.explain(needed(), {})));
+    else if (command === 'runs') view.line(runsText(await counterpart.runs({})));
+    else if (command === 'resume') {
+      const runId = needed();
+      await this.follow((signal) => counterpart.resume(runId, signal));
+    } else view.line(HELP);
+  }
+
+  /** Shows the events of a run, asks what it asks, and continues it once that is answered. */
+  private async follow(open: (signal: AbortSignal) => AsyncIterable<LoopEvent>): Promise<void> {
+    for (let next: typeof open | undefined = open; next;) {
+      const runId = await this.watch(next);
+      next = runId !== undefined && (await this.answered(runId)) ? (signal) => this.counterpart.resume(runId, signal) : undefined;
+    }
+  }
+
+  /** Shows a run up to its end, and returns its id where it waits. */
+  private async watch(open: (signal: AbortSignal) => AsyncIterable<LoopEvent>): Promise<string | undefined> {
+    const running = new AbortController();
+    this.running = running;
+    this.asked.clear();
+    try {
+      for await (const event of open(running.signal)) {
+        this.view.show(event);
+        this.note(event);
+        if (event.type !== 'run-end') continue;
+        this.hasFailed ||= event.finishReason !== 'stop';
+        return event.finishReason === 'waiting' ? event.runId : undefined;
+      }
+    } catch (error) {
+      if (!running.signal.aborted) throw error;
+      this.hasFailed = true;
+    } finally {
+      this.running = undefined;
+    }
+    if (running.signal.aborted) this.view.line(this.view.styled('yellow', 'Stopped.'));
+    return undefined;
+  }
+
+  private note(event: LoopEvent): void {
+    if (event.type === 'approval-request')
+      this.asked.set(event.approval.approvalId, { kind: 'approval', id: event.approval.approvalId, request: event.approval });
+    if (event.type === 'pending-request' && event.kind === 'question')
+      this.asked.set(event.request.questionId, { kind: 'question', id: event.request.questionId, request: event.request });
+    if (event.type === 'pending-request' && event.kind === 'client')
+      this.asked.set(event.request.pendingId, { kind: 'client', id: event.request.pendingId, request: event.request });
+  }
+
+  /** Asks the person at the terminal what a run has asked, and returns whether all of it is answered. */
+  private async answered(runId: string): Promise<boolean> {
+    let isComplete = this.asked.size > 0;
+    for (const waiting of this.asked.values()) {
+      const reply = await this.replyTo(waiting);
+      const isTaken = reply !== undefined && (await this.send(runId, reply));
+      isComplete &&= isTaken;
+    }
+    if (!isComplete) this.view.line(`Continue it with /resume ${runId} once it is answered.`);
+    return isComplete;
+  }
+
+  private async send(runId: string, reply: PendingReply): Promise<boolean> {
+    try {
+      await this.counterpart.answer(runId, reply);
+      return true;
+    } catch (error) {
+      this.view.line(this.view.styled('yellow', failureOf(error)));
+      return false;
+    }
+  }
+
+  private async replyTo(waiting: WaitingRequest): Promise<PendingReply | undefined> {
+    const { kind, id } = waiting;
+    if (kind === 'client')
+      return { toolCallId: waiting.request.toolCallId, pendingId: id, error: 'A terminal cannot do this for its user.' };
+    this.view.line(this.view.styled('bold', `? ${aboutOf(waiting)}`));
+    if (!this.isTerminal) return undefined;
+    if (kind === 'question') return this.questionReply(waiting.request);
+    if (kind !== 'approval') return undefined;
+    const said = (await this.lines.question('  Approve it? yes, no or later: ')).trim().toLowerCase();
+    if (/^(?:y|yes)$/.test(said)) return { approvalId: id, decision: 'approve' };
+    if (!/^(?:n|no)$/.test(said)) return undefined;
+    const reason = (await this.lines.question('  Why not? ')).trim();
+    return { approvalId: id, decision: 'deny', ...(reason !== '' && { reason }) };
+  }
+
+  private async questionReply({ questionId, schema }: Extract<WaitingRequest, { kind: 'question' }>['request']): Promise<PendingReply> {
+    for (;;) {
+      const said = await this.lines.question(`  ${formOf(schema)}: `);
+      if (said.trim() === '') return { questionId, decision: 'deny' };
+      const answer = answerIn(said.trim(), schema);
+      if (answer !== undefined) return { questionId, answer };
+      this.view.line(lineOf('  That is not what was asked for.'));
+    }
+  }
+}

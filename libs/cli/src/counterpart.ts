@@ -1,0 +1,210 @@
+import type { INestApplicationContext } from '@nestjs/common';
+import { ToolLoopClient, ToolLoopHttpError } from '@toolloop/client';
+import type { PendingService, ToolCatalog, ToolLoopService } from '@toolloop/core';
+import type { RunService } from '@toolloop/core/runs';
+import type {
+  AnsweredRequest,
+  ExplainedCall,
+  ExplainedTool,
+  ExplanationSubject,
+  JsonObject,
+  ListedTool,
+  LoopEvent,
+  MadeCall,
+  PendingReply,
+  Run,
+  RunSelection,
+  WaitingRequest,
+} from '@toolloop/protocol';
+import { type ActorOptions, actorIn, type AppOptions, boot, packageNear } from './application.js';
+import { CommandError } from './output.js';
+
+/** The options that say which application a command is about: one that listens, or one that is booted for the command. */
+export interface CounterpartOptions extends Partial<AppOptions & ActorOptions> {
+  /** The address of the routes of an application. */
+  readonly url?: string;
+}
+
+/** A tenant's audit: its signed head, and the lines up to it or behind. */
+export interface ExportedAudit {
+  readonly head: unknown;
+  readonly lines: AsyncIterable<Uint8Array | string>;
+}
+
+/** The application behind a command, as the actor of the command may use it. */
+export interface Counterpart {
+  tools(): Promise<readonly ListedTool[]>;
+  call(tool: string, args: JsonObject): Promise<MadeCall>;
+  explain(tool: string, subject: ExplanationSubject): Promise<ExplainedTool | ExplainedCall>;
+  inbox(): Promise<readonly WaitingRequest[]>;
+  answer(runId: string, reply: PendingReply): Promise<AnsweredRequest>;
+  runs(selection: RunSelection): Promise<readonly Run[]>;
+  ask(message: string, conversationId: string, signal: AbortSignal): AsyncIterable<LoopEvent>;
+  resume(runId: string, signal: AbortSignal): AsyncIterable<LoopEvent>;
+  audit(): Promise<ExportedAudit>;
+  close(): Promise<void>;
+}
+
+/**
+ * Finds the application of a command.
+ *
+ * @throws {CommandError} Where the options name none, and for an application that cannot be booted.
+ */
+export async function counterpartOf(options: CounterpartOptions): Promise<Counterpart> {
+  const { url, app, actor, tenant, export: name } = options;
+  if (url !== undefined) return new RemoteApplication(url);
+  if (app === undefined) throw new CommandError('No application is named. Give --url http://127.0.0.1:3000, or --app dist/app.module.js');
+  if (actor === undefined || tenant === undefined)
+    throw new CommandError('Say for whom --app is booted: --actor and --tenant, or TOOLLOOP_ACTOR and TOOLLOOP_TENANT.');
+  const named = { app, ...(name !== undefined && { export: name }) };
+  const booted = await boot(named);
+  try {
+    return await BootedApplication.of(booted, named, { actor, tenant });
+  } catch (error) {
+    await booted.close();
+    throw error;
+  }
+}
+
+/** An application that listens, asked with the token of the environment. */
+class RemoteApplication implements Counterpart {
+  private readonly client: ToolLoopClient;
+
+  /** @throws {CommandError} For what is no address. */
+  constructor(url: string) {
+    if (!/^https?:/i.test(url) || !URL.canParse(url)) throw new CommandError(`--url ${url} is no address such as http://127.0.0.1:3000.`);
+    const token = process.env['TOOLLOOP_TOKEN'];
+    const headers: Readonly<Record<string, string>> = token ? { authorization: `Bearer ${token}` } : {};
+    const reach: typeof fetch = (input, init) => fetch(input, init).catch((error: unknown) => Promise.reject(unreachable(url, error)));
+    this.client = new ToolLoopClient({ url, headers: () => headers, fetch: reach });
+  }
+
+  tools = (): Promise<readonly ListedTool[]> => this.client.tools();
+  call = (tool: string, args: JsonObject): Promise<MadeCall> => this.client.call(tool, args);
+  explain = (tool: string, subject: ExplanationSubject): Promise<ExplainedTool | ExplainedCall> => this.client.explain(tool, subject);
+  answer = (runId: string, reply: PendingReply): Promise<AnsweredRequest> => this.client.answer(runId, reply);
+  runs = (selection: RunSelection): Promise<readonly Run[]> => this.client.runs(selection);
+  resume = (runId: string, signal: AbortSignal): AsyncIterable<LoopEvent> => this.client.resume(runId, signal);
+
+  ask(message: string, conversationId: string, signal: AbortSignal): AsyncIterable<LoopEvent> {
+    return this.client.ask({ message, conversationId }, { signal });
+  }
+
+  async inbox(): Promise<readonly WaitingRequest[]> {
+    try {
+      return await this.client.pending();
+    } catch (error) {
+      // Routes of an application's own may know approvals alone.
+      if (!(error instanceof ToolLoopHttpError) || error.status !== 404) throw error;
+      const approvals = await this.client.approvals();
+      return approvals.map((request) => ({ kind: 'approval', id: request.approvalId, request }));
+    }
+  }
+
+  async audit(): Promise<ExportedAudit> {
+    const head = await this.client.auditHead();
+    return { head, lines: await this.client.auditLines() };
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+}
+
+/** Says which address did not answer: the platform's own words are "fetch failed". */
+function unreachable(url: string, error: unknown): unknown {
+  if (!(error instanceof TypeError)) return error;
+  const { cause } = error;
+  return new CommandError(`${url} cannot be reached: ${cause instanceof Error ? cause.message : error.message}`);
+}
+
+interface Person {
+  readonly actor: unknown;
+  readonly tenant: string;
+}
+
+interface Services {
+  readonly loop: ToolLoopService;
+  readonly runs: RunService;
+  readonly pending: PendingService;
+  readonly catalog: ToolCatalog;
+}
+
+/** An application that was booted for the command, and listens nowhere. */
+class BootedApplication implements Counterpart {
+  private constructor(
+    private readonly app: INestApplicationContext,
+    private readonly file: string,
+    private readonly services: Services,
+    private readonly person: Person,
+  ) {}
+
+  static async of(app: INestApplicationContext, options: AppOptions, { actor, tenant }: ActorOptions): Promise<BootedApplication> {
+    const core = await packageNear<typeof import('@toolloop/core')>('@toolloop/core', options.app);
+    const { RunService: Runs } = await packageNear<typeof import('@toolloop/core/runs')>('@toolloop/core/runs', options.app);
+    const get = <Value>(token: abstract new (...args: never[]) => Value): Value => app.get(token, { strict: false });
+    const services = {
+      loop: get(core.ToolLoopService),
+      runs: get(Runs),
+      pending: get(core.PendingService),
+      catalog: get(core.ToolCatalog),
+    };
+    return new BootedApplication(app, options.app, services, { actor: await actorIn(app, options, { actor, tenant }), tenant });
+  }
+
+  async tools(): Promise<readonly ListedTool[]> {
+    const { loop, catalog } = this.services;
+    const tools = await loop.list(this.person);
+    return tools.map(({ id, description, effect, inputSchema, declaredId }) => {
+      const { presentation } = catalog.describe(declaredId);
+      return Object.assign({ id, description, effect, inputSchema }, presentation && { presentation });
+    });
+  }
+
+  async call(tool: string, args: JsonObject): Promise<MadeCall> {
+    const { ui, injectedTools, ...made } = await this.services.loop.call({ ...this.person, tool, args, argsOrigin: 'actor' });
+    return { ...made, ...(ui !== undefined && { ui }), injectedTools: injectedTools.map(({ id }) => id) };
+  }
+
+  async explain(tool: string, { actorId, runId, toolCallId }: ExplanationSubject): Promise<ExplainedTool | ExplainedCall> {
+    const { loop } = this.services;
+    const operator = this.person;
+    if (runId !== undefined && toolCallId !== undefined) return loop.explainCall({ runId, toolCallId, operator });
+    const { tenant } = operator;
+    const subject =
+      actorId === undefined ? operator : { actor: await actorIn(this.app, { app: this.file }, { actor: actorId, tenant }), tenant };
+    return loop.explain(tool, { ...subject, operator });
+  }
+
+  inbox(): Promise<readonly WaitingRequest[]> {
+    return this.services.pending.inbox(this.person);
+  }
+
+  async answer(runId: string, reply: PendingReply): Promise<AnsweredRequest> {
+    const { id, kind } = await this.services.runs.answer(runId, reply, this.person);
+    return { id, kind };
+  }
+
+  runs(selection: RunSelection): Promise<readonly Run[]> {
+    return this.services.runs.list(this.person, selection);
+  }
+
+  ask(message: string, conversationId: string, signal: AbortSignal): AsyncIterable<LoopEvent> {
+    return this.services.loop.open({ ...this.person, prompt: message, conversationId, signal });
+  }
+
+  async *resume(runId: string, signal: AbortSignal): AsyncIterable<LoopEvent> {
+    yield* await this.services.loop.resume(runId, { ...this.person, signal });
+  }
+
+  async audit(): Promise<ExportedAudit> {
+    const { AuditTrail } = await packageNear<typeof import('@toolloop/core/audit')>('@toolloop/core/audit', this.file);
+    const trail = this.app.get(AuditTrail, { strict: false });
+    const { tenant } = this.person;
+    return { head: await trail.exportHead(tenant), lines: trail.exportLines(tenant) };
+  }
+
+  async close(): Promise<void> {
+    await this.app.close();
+  }
+}

@@ -1,0 +1,162 @@
+import { createReadStream, readFileSync } from 'node:fs';
+import type { ExplainedCall, ExplainedTool, ListedTool, MadeCall, Run, WaitingRequest } from '@toolloop/protocol';
+import { isJsonObject } from '@toolloop/protocol';
+import { jsonOf, packageNear } from './application.js';
+import type { Counterpart, ExportedAudit } from './counterpart.js';
+import { type Answer, CommandError, jsonIn, lineOf, shown, table } from './output.js';
+
+/** Lists the tools that the actor's model may call from the first step. */
+export async function toolsOf(counterpart: Counterpart): Promise<Answer> {
+  const value = await counterpart.tools();
+  return { value, text: toolsText(value) };
+}
+
+export function toolsText(tools: readonly ListedTool[]): string {
+  if (tools.length === 0) return 'No tool is permitted.';
+  return table(tools.map(({ id, effect, description }) => [lineOf(id), effect, lineOf(description)]));
+}
+
+/** Calls a tool by hand; exits with 1 for a call that did not succeed, or that waits. */
+export async function calledBy(counterpart: Counterpart, tool: string, argsText: string): Promise<Answer> {
+  const args = jsonIn(argsText);
+  if (!isJsonObject(args)) throw new CommandError(`The arguments must be a JSON object, such as '{"name":"Ada"}'.`);
+  const value = await counterpart.call(tool, args);
+  return { value, text: callText(value), exitCode: value.record.status === 'succeeded' ? 0 : 1 };
+}
+
+function callText({ record, ui, injectedTools, waiting }: MadeCall): string {
+  if (waiting) return `It waits for ${waitedFor(waiting.for)}: run ${waiting.runId}.`;
+  if (record.status !== 'succeeded') return shown(record.error?.safeMessage ?? `The call is ${record.status}.`);
+  const brought = injectedTools.length === 0 ? [] : [`Tools that came with it: ${injectedTools.map(lineOf).join(', ')}`];
+  return [shown(typeof ui === 'string' ? ui : JSON.stringify(ui ?? null, undefined, 2)), ...brought].join('\n');
+}
+
+const WAITED_FOR: Readonly<Record<WaitingRequest['kind'], string>> = {
+  approval: 'an approval',
+  question: 'the answer to a question',
+  client: 'a call of the client',
+  rehearsal: 'the approval of its rehearsal',
+};
+
+export function waitedFor(kind: WaitingRequest['kind'] | undefined): string {
+  return kind === undefined ? 'an answer' : WAITED_FOR[kind];
+}
+
+/** The words for the reasons of a tool, or for what became of a call. */
+export function explanationText(value: ExplainedTool | ExplainedCall): string {
+  if ('events' in value)
+    return table(
+      value.events.map(({ at, kind, decision, reason, decidedBy, status, code }) => {
+        const words = [status, code, decision?.reason, reason, decidedBy && `by ${decidedBy}`];
+        return [at, kind, lineOf(words.filter(Boolean).join(' · '))];
+      }),
+    );
+  const { declaredId, isListed, isCallable, reasons } = value;
+  const callable = isCallable === 'asks' ? 'asks before it is called' : `may ${isCallable ? '' : 'not '}be called`;
+  return [
+    `${lineOf(declaredId)} is ${isListed ? 'listed' : 'not listed'} and ${callable}.`,
+    ...reasons.map(({ by, holds, reason }) => `  ${holds ? 'yes' : 'no '}  ${by.padEnd(9)}  ${lineOf(reason)}`),
+  ].join('\n');
+}
+
+/** Lists what waits for the actor. */
+export async function inboxOf(counterpart: Counterpart): Promise<Answer> {
+  const value = await counterpart.inbox();
+  const text = value.length === 0 ? 'Nothing waits.' : value.map(waitingText).join('\n');
+  return { value, text };
+}
+
+function waitingText(waiting: WaitingRequest): string {
+  const { id, kind, request } = waiting;
+  return [`${id}  ${kind}  ${aboutOf(waiting)}`, `    run ${request.runId}, until ${request.expiresAt}`].join('\n');
+}
+
+/** The words for something that waits, in one line. */
+export function aboutOf({ kind, request }: WaitingRequest): string {
+  if (kind === 'question') return lineOf(request.question);
+  if (kind === 'rehearsal') return `${request.calls.length} changes of a rehearsal`;
+  const about = `${request.tool} ${JSON.stringify(request.args)}`;
+  return lineOf(kind === 'approval' ? `${request.preview?.sentence ?? about} (${request.reason})` : about);
+}
+
+/** Decides about an approval of the inbox. */
+export async function decided(
+  counterpart: Counterpart,
+  approvalId: string,
+  decision: 'approve' | 'deny',
+  reason?: string,
+): Promise<Answer> {
+  const waiting = (await counterpart.inbox()).find(({ id }) => id === approvalId);
+  if (!waiting) throw new CommandError(`Nothing in the inbox has the id "${approvalId}". "toolloop inbox" lists what waits.`);
+  const { runId } = waiting.request;
+  const why = reason === undefined ? {} : { reason };
+  if (waiting.kind === 'approval') await counterpart.answer(runId, { approvalId, decision, ...why });
+  else if (waiting.kind === 'rehearsal') await counterpart.answer(runId, { rehearsalId: approvalId, decision, ...why });
+  else throw new CommandError(`"${approvalId}" is no approval: it is answered in the conversation that asked.`);
+  return { value: { id: approvalId, decision, runId }, text: `${decision === 'approve' ? 'Approved' : 'Denied'}. The run is ${runId}.` };
+}
+
+/** Lists the actor's runs, the newest first. */
+export async function runsOf(counterpart: Counterpart, status?: string): Promise<Answer> {
+  if (status !== undefined && !isStatus(status)) throw new CommandError(`--status is one of ${STATUSES.join(', ')}.`);
+  const value = await counterpart.runs(status === undefined ? {} : { status });
+  return { value, text: runsText(value) };
+}
+
+const STATUSES: readonly Run['status'][] = ['queued', 'running', 'waiting', 'ended'];
+
+function isStatus(text: string): text is Run['status'] {
+  return STATUSES.some((status) => status === text);
+}
+
+export function runsText(runs: readonly Run[]): string {
+  if (runs.length === 0) return 'There are no runs.';
+  return table(
+    runs.map(({ runId, status, finishReason, waitingFor, createdAt }) => {
+      const state = status === 'waiting' ? `waits for ${waitedFor(waitingFor)}` : [status, finishReason].filter(Boolean).join(': ');
+      return [runId, state, createdAt];
+    }),
+  );
+}
+
+/** The options of a verification. */
+export interface AuditOptions {
+  readonly keyEnv: readonly string[];
+  readonly head?: string;
+  readonly tenant?: string;
+}
+
+/** Reads an export that was kept in files. */
+export function auditIn(file: string, { head }: AuditOptions): ExportedAudit {
+  return { lines: createReadStream(file), head: head === undefined ? undefined : jsonOf(readFileSync(head, 'utf8'), head) };
+}
+
+/** Verifies a tenant's audit; exits with 1 where an entry was changed, moved or cut. */
+export async function verified({ lines, head }: ExportedAudit, { keyEnv, tenant }: AuditOptions): Promise<Answer> {
+  const { isSignedHead, readAuditLines, verifyAudit } = await packageNear<typeof import('@toolloop/core/audit')>(
+    '@toolloop/core/audit',
+    '.',
+  );
+  if (head !== undefined && !isSignedHead(head)) throw new CommandError('The head is no exported head of an audit.');
+  const keys = keyEnv.map((named) => {
+    const [, id, variable = named] = /^(.+)=([^=]+)$/.exec(named) ?? [];
+    const secret = process.env[variable];
+    if (!secret) throw new CommandError(`The environment variable ${variable}, which holds the key of the audit, is not set.`);
+    return { id: id ?? '1', secret };
+  });
+  const value = await verifyAudit(readAuditLines(bytesOf(lines)), {
+    keys,
+    ...(head !== undefined && { head }),
+    ...(tenant !== undefined && { tenant }),
+  });
+  if (!value.valid) return { value, exitCode: 1, text: `The audit is not valid. ${value.message}` };
+  if (value.entries === 0 && head === undefined) throw new CommandError('There is nothing to check: there are no entries, and no head.');
+  const end = head
+    ? `None of the ${head.sequence} entries of ${head.at} was cut.`
+    : 'Without a head, entries cut from the end do not show.';
+  return { value, text: `The audit of ${value.tenant ?? 'no tenant'} is valid: ${value.entries} entries, unchanged and in order. ${end}` };
+}
+
+async function* bytesOf(chunks: AsyncIterable<Uint8Array | string>): AsyncIterable<Buffer> {
+  for await (const chunk of chunks) yield Buffer.from(chunk);
+}
