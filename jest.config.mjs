@@ -15,8 +15,9 @@ export const common = {
   ],
   testEnvironment: pathOf('test/jest/shared.environment.mjs'),
   runtime: pathOf('test/jest/shared.runtime.mjs'),
+  testSequencer: pathOf('test/jest/longest-first.mjs'),
   coverageProvider: 'v8',
-  testTimeout: 30_000, // databases and whole applications start in them, on machines that may be busy
+  testTimeout: 60_000, // databases and whole applications start in them, on machines that may be busy
   maxWorkers: '100%', // a suite waits for databases and processes more than it computes
   workerIdleMemoryLimit: '1GB', // a worker that is replaced loads everything anew
 };

@@ -1,54 +1,14 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
-import type { LanguageModel, LoopEvent } from '@toolloop/core';
+import type { LoopEvent } from '@toolloop/core';
 import type { RunUndoing, RunView } from '@toolloop/core/runs';
-import { Database } from '@toolloop/durable';
-import { call, calls, ScriptedModel, text, type ScriptedTurn } from '@toolloop/testing';
-import { createDatabaseFolder } from '../../libs/durable/test/databases.js';
+import { call, calls, text, type ScriptedTurn } from '@toolloop/testing';
 import { LedgerPayments } from '../../src/refunds/payments.js';
-import { ask, close, closeDesks, eventsIn, headersOf, ofType, serve, type ServedDesk } from './served-desk.js';
+import { approve, eventsOf, model, NOTHING, REFUND, sent, started, toldToOthers, until } from './desk-runs.js';
+import { ask, close, closeDesks, eventsIn, headersOf, serve } from './served-desk.js';
 
-const folders: (() => Promise<void>)[] = [];
+afterAll(closeDesks);
 
-afterAll(async () => {
-  await closeDesks();
-  await Promise.all(folders.map((drop) => drop()));
-});
-
-const REFUND = calls(call('refunds__refundOrder', { orderId: 'o-1021' }));
 const SCRIPT: readonly ScriptedTurn[] = [REFUND, text('It is on its way.')];
-const model = (...turns: readonly ScriptedTurn[]): LanguageModel => new ScriptedModel(turns);
-
-async function sent<Body = { code?: string }>(desk: ServedDesk, user: string, path: string, body?: unknown): Promise<[number, Body]> {
-  const response = body === undefined ? await fetch(desk.url + path, { headers: headersOf(user) }) : await ask(desk, user, body, path);
-  return [response.status, (await response.json()) as Body];
-}
-
-async function started(desk: ServedDesk, user = 'alice', message = 'Refund o-1021'): Promise<string> {
-  const [status, run] = await sent<RunView>(desk, user, '/runs', { message });
-  expect(status).toBe(202);
-  return run.runId;
-}
-
-async function until(desk: ServedDesk, runId: string, status: string, user = 'alice'): Promise<RunView> {
-  for (let looks = 0; looks < 600; looks += 1) {
-    const [, run] = await sent<RunView>(desk, user, `/runs/${runId}`);
-    if (run.status === status) return run;
-    await new Promise((resolve) => setTimeout(resolve, 25));
-  }
-  throw new Error(`The run ${runId} is not ${status}.`);
-}
-
-async function eventsOf(desk: ServedDesk, runId: string, query = '', headers: Record<string, string> = {}): Promise<LoopEvent[]> {
-  const response = await fetch(`${desk.url}/runs/${runId}/events${query}`, { headers: { ...headersOf('alice'), ...headers } });
-  expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/event-stream']);
-  return eventsIn(await response.text());
-}
-
-async function approve(desk: ServedDesk, runId: string): Promise<number> {
-  const [, open] = await sent<{ approvalId: string; runId: string }[]>(desk, 'mia', '/approvals');
-  const asked = open.find((one) => one.runId === runId);
-  return (await sent(desk, 'mia', `/approvals/${asked?.approvalId}`, { decision: 'approve' }))[0];
-}
 
 const sequencesOf = (events: readonly LoopEvent[]): number[] => events.map(({ sequence }) => sequence);
 
@@ -176,48 +136,10 @@ describe('a durable run', () => {
   });
 });
 
-async function folder(): Promise<string> {
-  const { dataDir, drop } = await createDatabaseFolder();
-  folders.push(drop);
-  return dataDir;
-}
-
 describe('a run of somebody else', () => {
-  it.each(['memory', 'a folder'])(
-    'is not there for another tenant, nor for a manager, nor by a made-up id, in %s',
-    async (place) => {
-      const settings = place === 'memory' ? {} : { dataDir: await folder() };
-      const desk = await serve({ model: model(REFUND), settings });
-      const runId = await started(desk);
-      await until(desk, runId, 'waiting');
-      const tried = [
-        ...['bob', 'mia'].map((user) => [user, runId]),
-        ...['made-up', '%00', '__proto__', '%2e%2e%2f', `${runId}%00`, 'x'.repeat(2000)].map((id) => ['alice', id]),
-      ];
-      for (const [user = '', id = ''] of tried) {
-        const asked = await Promise.all([
-          sent(desk, user, `/runs/${id}`),
-          sent(desk, user, `/runs/${id}/events`),
-          sent(desk, user, `/runs/${id}/cancel`, {}),
-          sent(desk, user, `/runs/${id}/fork`, { step: 0 }),
-          sent(desk, user, `/runs/${id}/resume`, {}),
-          sent(desk, user, `/runs/${id}/resume/answer`, {}),
-        ]);
-        expect([id, asked.map(([status]) => status)]).toEqual([id, [404, 404, 404, 404, 404, 404]]);
-      }
-      expect(await sent(desk, 'bob', '/runs')).toEqual([200, []]);
-      expect(await sent(desk, 'bob', `/runs?after=${runId}`)).toEqual([200, []]);
-      expect((await until(desk, runId, 'waiting')).lastSequence).toBeGreaterThan(0);
-    },
-    60_000,
-  );
-
-  it('is not there either where the database takes its time to say so', async () => {
-    const desk = await serve({ model: model(), settings: { dataDir: await folder() } });
-    const busy = desk.app.get<Database>(Database, { strict: false }).transaction(() => new Promise((resolve) => setTimeout(resolve, 500)));
-    expect(await sent(desk, 'alice', '/runs/made-up/events')).toMatchObject([404, { code: 'unknown_run' }]);
-    await busy;
-  }, 60_000);
+  it('is not there for another tenant, nor for a manager, nor by a made-up id', async () => {
+    expect(await toldToOthers(await serve({ model: model(REFUND) }))).toEqual(NOTHING);
+  });
 
   it('needs a token', async () => {
     const desk = await serve({ model: model() });
@@ -227,26 +149,6 @@ describe('a run of somebody else', () => {
 });
 
 describe('a desk that is closed while a run waits', () => {
-  it('continues it after the next start, in the same folder, once mia says yes', async () => {
-    const dataDir = await folder();
-    const auditKey = 'k'.repeat(32);
-    const first = await serve({ model: model(REFUND), settings: { dataDir, auditKey } });
-    const runId = await started(first);
-    const { lastSequence } = await until(first, runId, 'waiting');
-    const chat = eventsIn(await (await ask(first, 'alice', { message: 'And?' })).text().catch(() => ''));
-    expect(chat.at(-1)).toMatchObject({ finishReason: 'error' }); // the script is over
-    await close(first);
-
-    const second = await serve({ model: model(text('It is on its way.')), settings: { dataDir, auditKey } });
-    expect(await until(second, runId, 'waiting')).toMatchObject({ lastSequence });
-    const watched = eventsOf(second, runId, `?after=${lastSequence}`);
-    expect(await approve(second, runId)).toBe(200);
-    const events = await watched;
-    expect(ofType(events, 'directive-request')).toMatchObject([{ directive: { subject: 'o-1021' } }]);
-    expect(events.at(-1)).toMatchObject({ type: 'run-end', finishReason: 'stop', text: 'It is on its way.' });
-    expect(events[0]?.sequence).toBe(lastSequence + 1);
-  }, 60_000);
-
   it('ends the streams of who watches, and says that it leaves', async () => {
     const desk = await serve({ model: model(REFUND) });
     const runId = await started(desk);

@@ -1,5 +1,8 @@
 import { TestEnvironment } from 'jest-environment-node';
 
+/** Where Jest's runner keeps what is told of each event. What a file has added would tell the main process of every test of all later files, again and again. */
+const EVENT_HANDLERS = Symbol.for('EVENT_HANDLERS');
+
 let shared;
 
 /** One realm for all spec files of a worker, in which `shared.runtime.mjs` keeps what they have loaded. What a file leaves behind ends with it. */
@@ -11,6 +14,8 @@ export default class SharedEnvironment extends TestEnvironment {
     this.isShared = !watch && !watchAll && !collectCoverage; // sources that change are loaded anew, and each file has figures of its own
     if (!this.isShared) return;
     shared = this;
+    // Nothing is left to wait for: the main process gives a worker half a second to end, and to take its heap apart first may take longer.
+    process.once('beforeExit', () => process.exit());
     this.timers = new Set();
     this.track('setTimeout');
     this.track('setInterval');
@@ -24,6 +29,7 @@ export default class SharedEnvironment extends TestEnvironment {
     this.fakeTimersModern.useRealTimers();
     for (const timer of this.timers) clearTimeout(timer);
     this.timers.clear();
+    delete this.global[EVENT_HANDLERS];
     const { env } = this.global.process;
     for (const name of Object.keys(env)) delete env[name];
     Object.assign(env, this.environmentVariables);

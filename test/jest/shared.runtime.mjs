@@ -21,7 +21,7 @@ export default class SharedRuntime extends Runtime {
     this.restoreAllMocks();
     const { esModuleRegistry: modules, internalModuleRegistry: framework } = this.registries;
     for (const key of modules.keys()) if (this.isOfOneFile(key)) modules.delete(key);
-    framework.clear();
+    for (const path of framework.keys()) if (path.includes('jest-circus')) framework.delete(path);
     this.jestGlobals.clearJestObjectCache();
     this.testState.state = 'loading';
   }

@@ -364,7 +364,14 @@ async function behind({ around, method = () => 'paid', directive: maybeRan, key 
 }
 
 const ada = { actor: { id: 'ada', roles: [] }, tenant: 'acme' };
-const slowly = (): Promise<string> => wait(80, 'paid');
+const unanswered: ((value: string) => void)[] = [];
+/** Answers once the spec has it answer: an interceptor has given up on it by then. */
+const slowly = (): Promise<string> => new Promise((resolve) => unanswered.push(resolve));
+
+async function answerLate(): Promise<void> {
+  for (const answer of unanswered.splice(0)) answer('paid');
+  await wait(20);
+}
 
 describe("invariant 13: behind Nest's interceptors and filters", () => {
   it('invariant 13: a plain write that the TimeoutInterceptor gave up on has an unknown outcome', async () => {
@@ -381,7 +388,7 @@ describe("invariant 13: behind Nest's interceptors and filters", () => {
       key: true,
       request: { onToolError: 'retry' },
     });
-    await wait(100);
+    await answerLate();
     expect([record?.error?.code, record?.attempt, effects]).toEqual(['unknown_outcome', 1, ['p-1']]);
   });
 
@@ -390,7 +397,7 @@ describe("invariant 13: behind Nest's interceptors and filters", () => {
     async (directive) => {
       const { service, effects, close } = await behind({ around: TimeoutInterceptor, method: slowly, directive });
       expect(await until(service, 'unknown_outcome', ada)).toMatchObject({ attempts: 1, failure: { code: 'unknown_outcome' } });
-      await wait(120);
+      await answerLate();
       expect([effects, (await service.list(ada))[0]?.status]).toEqual([['p-1'], 'unknown_outcome']);
       await close();
     },
