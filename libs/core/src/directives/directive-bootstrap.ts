@@ -6,6 +6,7 @@ import type { Tool } from '../contracts/tool.js';
 import type { EntityRegistry } from '../discovery/entity-registry.js';
 import type { ToolTemplate } from '../discovery/tool-template.js';
 import { builtInTool } from '../schema/built-in-tool.js';
+import { OF_APPLICATION } from '../schema/field-origins.js';
 import { compileReveal } from '../schema/reveal.js';
 import { type DirectiveOptions, directiveOptionsOf } from '../loop/run-directives.js';
 import { DirectiveError, type DirectiveService, type DirectiveView } from './directive.service.js';
@@ -101,7 +102,20 @@ const inputSchema: JSONSchema7 = {
 };
 
 /** A subject and a failure may repeat what a stranger said. */
-const STATUS = builtInTool({ id: STATUS_ID, description, inputSchema });
+const outputSchema: JSONSchema7 = {
+  type: 'object',
+  properties: {
+    directive_id: OF_APPLICATION,
+    type: OF_APPLICATION,
+    subject: {},
+    task: OF_APPLICATION,
+    status: OF_APPLICATION,
+    attempts: OF_APPLICATION,
+    failure: {},
+  },
+  additionalProperties: false,
+};
+const STATUS = builtInTool({ id: STATUS_ID, description, inputSchema, outputSchema });
 
 /** The tool by which a model learns what became of a directive that the actor may see, in the actor's own tenant. */
 function directiveStatusTool(get: (directiveId: string, who: Pick<RunContext, 'actor' | 'tenant'>) => Promise<DirectiveView>): Tool {

@@ -14,7 +14,7 @@ import type { JournalOutcome } from '../contracts/stores.js';
 import type { Attachment } from '../contracts/tool-call.js';
 import type { ProjectionObserver, Tool } from '../contracts/tool.js';
 import { isPermitted } from '../policy/policy-engine.js';
-import { hiddenFailure, readByFields } from './hide-values.js';
+import { hiddenFailure, readByFields, toldAnswer } from './hide-values.js';
 import { ProjectionError } from '../schema/reveal.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import { CallFailure, toJsonApi } from './call-failure.js';
@@ -163,14 +163,14 @@ function withoutSecrets(value: JsonValue, { credentials }: ReadCall): JsonValue 
 
 /** Returns the part of a result's text that fits, and if there is more, the way to it. */
 function shortened(
-  { tool, scope, limits: { resultBytes: mostBytes } }: ReadCall,
+  { tool, scope, labels, limits: { resultBytes: mostBytes } }: ReadCall,
   text: string,
 ): Pick<DescribedResult, 'content' | 'lasting' | 'bytes' | 'truncated'> {
   const bytes = Buffer.byteLength(text);
   if (bytes <= mostBytes) return { content: text, lasting: text, bytes, truncated: false };
   const lasting = cut(text, mostBytes);
   const isReadable = mostBytes >= LEAST_PAGE_BYTES && scope.pages !== undefined && isPermitted(RESULT_READER, scope);
-  const handle = isReadable ? scope.pages?.keep(tool.spec.declaredId, text) : undefined;
+  const handle = isReadable ? scope.pages?.keep(tool.spec.declaredId, text, labels) : undefined;
   if (handle === undefined) return { content: lasting, lasting, bytes, truncated: true };
   const content = cut(
     text,
@@ -185,6 +185,7 @@ const LEAST_PAGE_BYTES = 256;
 
 /** A page is text of the model's own projection, which was checked and projected before. */
 function describedPage(call: ReadCall, page: ResultPage): DescribedResult {
+  if (page.labels) advance(call, { labels: page.labels });
   const content = page.fitted(call.limits.resultBytes, (value) => resultText(call, { live: page, value, sentence: undefined }));
   return { content, lasting: content, ui: page.facts, bytes: Buffer.byteLength(content), truncated: false };
 }
@@ -312,17 +313,13 @@ function withParts(text: string, attachments: readonly RecordedAttachment[] = []
   return attachments.length === 0 ? text : [{ type: 'text', text }, ...attachments.map(toMediaPart)];
 }
 
-/** A call that was answered without being made now: its directive, an equal call that waits or an approved rehearsal is to have the effect. The model and the ui read the same. */
+/** A call that was answered without being made now: its directive, an equal call that waits or an approved rehearsal is to have the effect. The model and the ui read the same, but for texts that the model knows by reference. */
 export function answeredFor(call: Call, by: Pick<ToolInvocationRecord, 'directiveId' | 'pendingId'>, answer: JsonObject): ToolOutcome {
-  const content = JSON.stringify(answer);
-  const record: ToolInvocationRecord = {
-    ...basicRecord(call),
-    status: 'succeeded',
-    result: answer,
-    ...by,
-    resultBytes: Buffer.byteLength(content),
-  };
-  return { record, content, ...(call.tool && { tool: call.tool }) };
+  const { shown, labels } = toldAnswer(call, answer);
+  const content = JSON.stringify(shown);
+  const resultBytes = Buffer.byteLength(content);
+  const record: ToolInvocationRecord = { ...basicRecord(call), status: 'succeeded', result: answer, ...by, resultBytes };
+  return { record, content, ...(call.tool && { tool: call.tool }), ...(labels && { labels }) };
 }
 
 const DENIED = new Set<ToolFailure['code']>(['forbidden', 'policy_denied', 'approval_denied', 'tenant_override']);

@@ -1,9 +1,17 @@
-import type { JsonValue, MessageLabels, ToolErrorCode, ToolFailure, ValueOrigin } from '@toolloop/protocol';
+import {
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  type MessageLabels,
+  type ToolErrorCode,
+  type ToolFailure,
+  type ValueOrigin,
+} from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { Tool } from '../contracts/tool.js';
 import { labelsOfBits } from '../policy/flow.js';
 import { hiddenBeyond } from '../policy/rules.js';
-import { namesOutsiders, readOrigins } from '../schema/field-origins.js';
+import { namesOutsiders, OF_APPLICATION, readOrigins } from '../schema/field-origins.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import type { Call, ReadCall, ToolOutcome } from './call.js';
 import type { RunValues } from '../policy/value-references.js';
@@ -25,7 +33,8 @@ export const OWN_WORDS: ReadonlySet<ToolErrorCode> = new Set<ToolErrorCode>([
 interface ReadResult {
   /** Absent where it is shown as it is. */
   readonly shown?: JsonValue;
-  readonly labels: MessageLabels;
+  /** Absent where the labels of the tool hold. */
+  readonly labels?: MessageLabels;
 }
 
 /**
@@ -104,6 +113,27 @@ function readAnswer(call: ReadCall, { answer, schema, from, isTold }: ReaderAnsw
   const { shown, outsideBits } = isWithin ? read : { shown: hide(answer, ''), outsideBits: 0 };
   return { shown: { answer: shown }, labels: { ...labelsOfBits(outsideBits), reads: 'private' } };
 }
+
+/** The answer to a call that is not made now, as the model reads it: what was made of its arguments is hidden where they hold a text from outside. */
+export function toldAnswer(call: Call, answer: JsonObject): ReadResult & { readonly shown: JsonObject } {
+  const { tool, scope } = call;
+  const taken = takenBy(call);
+  if (!tool || !scope.values || taken.length === 0) return { shown: answer };
+  const hide = hidingIn(scope.values, tool.spec.declaredId, taken);
+  const { shown } = readOrigins(answer, NOT_MADE_NOW, { inherited: 'outside', actorId: undefined, isKnown: () => false, hide });
+  return { shown: isJsonObject(shown) ? shown : { ok: true }, labels: { returns: 'trusted', reads: tool.spec.labels.reads } };
+}
+
+/** The parts of such an answer that are no words about the arguments. */
+const NOT_MADE_NOW: JSONSchema7 = {
+  type: 'object',
+  properties: {
+    ...Object.fromEntries(['ok', 'type', 'status', 'note', 'id', 'expiresAt'].map((name) => [name, OF_APPLICATION])),
+    result: { type: 'object', properties: { directive_id: OF_APPLICATION, status: OF_APPLICATION, preview: {}, subject: {} } },
+    preview: {},
+    human_readable: {},
+  },
+};
 
 /** A failure as the model reads it: at the level `values` a reference stands in the place of what the tool says. */
 export function hiddenFailure(call: Call, failure: ToolFailure): { readonly failure: ToolFailure; readonly labels?: MessageLabels } {

@@ -1,5 +1,12 @@
 import { createHash } from 'node:crypto';
-import { type JsonObject, type JsonValue, type MediaPart, type RecordedAttachment, ToolError } from '@toolloop/protocol';
+import {
+  type JsonObject,
+  type JsonValue,
+  type MediaPart,
+  type MessageLabels,
+  type RecordedAttachment,
+  ToolError,
+} from '@toolloop/protocol';
 import type { Attachment } from '../contracts/tool-call.js';
 import { OPERATIONS_KEY } from '../contracts/tool.js';
 
@@ -17,6 +24,8 @@ interface KeptResult {
   /** The model's projection, whole. */
   readonly text: string;
   readonly bytes: number;
+  /** The labels of the fields that it shows. @default it is not known who wrote it */
+  readonly labels?: MessageLabels | undefined;
 }
 
 /** The results in the transcript so far. */
@@ -54,13 +63,13 @@ export class ResultPages {
   }
 
   /** The handle by which the text can be read; undefined where it is too large to be kept. */
-  keep(tool: string, text: string): string | undefined {
+  keep(tool: string, text: string, labels?: MessageLabels): string | undefined {
     const bytes = Buffer.byteLength(text);
     if (bytes > this.mostBytes) return undefined;
     this.count += 1;
     this.wasNeeded = true;
     const handle = `r${this.count}`;
-    this.kept.set(handle, { tool, text, bytes });
+    this.kept.set(handle, { tool, text, bytes, labels });
     this.bytes += bytes;
     this.forgetDownTo(this.mostBytes);
     return handle;
@@ -113,12 +122,17 @@ export class ResultPage {
 
   constructor(
     readonly handle: string,
-    private readonly whole: { readonly text: string; readonly tool: string },
+    private readonly whole: Omit<KeptResult, 'bytes'>,
     /** The beginning of the page, in characters. */
     private readonly offset: number,
     length: number,
   ) {
     this.#text = whole.text.slice(offset, boundaryIn(whole.text, offset + length));
+  }
+
+  /** The labels of the whole result, which every part of it has. */
+  get labels(): MessageLabels | undefined {
+    return this.whole.labels;
   }
 
   /** The projection for the ui: the text is for the model alone. */

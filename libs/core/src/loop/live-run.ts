@@ -87,6 +87,12 @@ export class LiveRun implements EnclosingRun {
     return (this.knownValues ??= within?.live.values ?? new RunValues());
   }
 
+  /** The texts that the run's models know by reference; undefined while nothing is hidden. */
+  get hiddenTexts(): RunValues | undefined {
+    const known = this.knownValues ?? this.plan.within?.live.hiddenTexts;
+    return known?.isEmpty === false ? known : undefined;
+  }
+
   get sentTools(): SentTools {
     return (this.ofModels.sentTools ??= new SentTools());
   }

@@ -13,6 +13,7 @@ import type { Limits } from '../contracts/limits.js';
 import { Interruption } from '../execution/call-failure.js';
 import { InterruptibleIterator, streamAttempt } from '../models/attempt.js';
 import { retried } from '../models/wrappers.js';
+import { GrowingAnswerForReader } from '../policy/value-references.js';
 import type { LiveRun } from './live-run.js';
 import type { PreparedStep, StepAnswer } from './loop-state.js';
 import { GrowingAnswer } from './structured-answer.js';
@@ -47,6 +48,8 @@ class AnswerDisplay {
   private callCount = 0;
   /** The answer that the run asks for, unless some of it is hidden: then it is shown at its end. */
   private readonly growing: GrowingAnswer | undefined;
+  /** Puts texts that the model knows by reference into what readers are shown; absent where nothing is hidden. */
+  private readonly forReader: GrowingAnswerForReader | undefined;
 
   constructor(
     private readonly step: number,
@@ -54,6 +57,8 @@ class AnswerDisplay {
     private readonly live: LiveRun,
   ) {
     this.growing = live.plan.answer?.codec.hidden.length === 0 ? new GrowingAnswer() : undefined;
+    const { hiddenTexts } = live;
+    this.forReader = hiddenTexts && new GrowingAnswerForReader(hiddenTexts);
   }
 
   /** Returns a promise only where the reader of the events makes the run wait. */
@@ -79,7 +84,7 @@ class AnswerDisplay {
       case 'provider-tool':
         return this.live.emit({ type: 'provider-tool', step: this.step, id: event.id, name: event.name, status: event.status });
       case 'finish':
-        return this.showOutput(this.growing?.end());
+        return this.showEnd();
       case 'model':
       case 'usage':
         return undefined;
@@ -87,9 +92,18 @@ class AnswerDisplay {
   }
 
   private showText(text: string): void | Promise<void> {
-    const shown = this.live.emit({ type: 'text-delta', step: this.step, text });
+    const shown = this.showDeltaOf(this.forReader?.take(text) ?? text);
     const output = this.growing?.take(text);
     return output ? Promise.resolve(shown).then(() => this.showOutput(output)) : shown;
+  }
+
+  private showDeltaOf(text: string): void | Promise<void> {
+    return text === '' ? undefined : this.live.emit({ type: 'text-delta', step: this.step, text });
+  }
+
+  private showEnd(): void | Promise<void> {
+    const rest = this.showDeltaOf(this.forReader?.end() ?? '');
+    return rest ? rest.then(() => this.showOutput(this.growing?.end())) : this.showOutput(this.growing?.end());
   }
 
   private async showOutput(growing: Promise<JsonObject | undefined> | undefined): Promise<void> {

@@ -36,6 +36,8 @@ export interface EnclosingRun {
   readonly roles: RunRoles;
   readonly reserve: RunReserve;
   readonly values: RunValues | undefined;
+  /** Those of them that there are; undefined while nothing is hidden. */
+  readonly hiddenTexts: RunValues | undefined;
   readonly recorder: RunRecorder | undefined;
   readonly isElsewhere: boolean;
   readonly emit: (event: LoopEventBody) => void | Promise<void>;

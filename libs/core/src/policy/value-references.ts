@@ -120,6 +120,36 @@ export function answerForReader(text: string, hidden: readonly HiddenValue[]): s
   });
 }
 
+/** Puts the texts into an answer while it is written: a reference that has not ended yet is shown once it has. */
+export class GrowingAnswerForReader {
+  private rest = '';
+
+  constructor(private readonly values: Pick<RunValues, 'namedIn'>) {}
+
+  /** Returns what can be shown by now. */
+  take(text: string): string {
+    const all = this.rest + text;
+    const open = all.lastIndexOf(REFERENCE_MARK);
+    const isOpen = open >= 0 && all.length - open < LONGEST_REFERENCE && !all.includes('⟧', open);
+    this.rest = isOpen ? all.slice(open) : '';
+    return this.shown(isOpen ? all.slice(0, open) : all);
+  }
+
+  /** Returns the rest, once the text has ended. */
+  end(): string {
+    const { rest } = this;
+    this.rest = '';
+    return this.shown(rest);
+  }
+
+  private shown(text: string): string {
+    return text.includes(REFERENCE_MARK) ? answerForReader(text, this.values.namedIn(text)) : text;
+  }
+}
+
+/** A text that is longer, from the mark on, is no reference. */
+const LONGEST_REFERENCE = 128;
+
 function neutralised(text: string): string {
   return text
     .replaceAll('<', '&lt;')

@@ -11,15 +11,24 @@ interface BuiltInDeclaration {
   readonly inputSchema: JSONSchema7;
   /** @default those of a result that may repeat whatever a stranger said to someone in private */
   readonly labels?: ToolLabels;
+  /** The form of its results, which says who wrote which field. @default the labels hold for all of a result */
+  readonly outputSchema?: JSONSchema7;
 }
 
 /** Makes the part of such a tool that is the same in every run. Its projection says what of a result is shown. */
-export function builtInTool({ id, description, inputSchema, labels = WORST }: BuiltInDeclaration): Pick<Tool, 'spec' | 'origin' | 'input'> {
+export function builtInTool({
+  id,
+  description,
+  inputSchema,
+  labels = WORST,
+  outputSchema,
+}: BuiltInDeclaration): Pick<Tool, 'spec' | 'origin' | 'input'> {
   const spec = Object.freeze<ToolSpec>({
     id,
     declaredId: id,
     description,
     inputSchema,
+    ...(outputSchema && { outputSchema }),
     effect: 'read_only',
     labels,
     redaction: { kind: 'reveal', fields: 'all' },

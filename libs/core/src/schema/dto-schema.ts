@@ -2,6 +2,7 @@ import type { Type } from '@nestjs/common';
 import type { JsonValue } from '@toolloop/protocol';
 import type { JSONSchema7, JSONSchema7TypeName } from 'json-schema';
 import type { ResolvedOutput } from '../decorators/tool-metadata.js';
+import { constraintSchema } from './constraints.js';
 import { exposedPropertiesOf, isVisibleTo, type ScalarKind, shapeFor } from './exposed-properties.js';
 import { ORIGIN_KEYWORD, OWNER_KEYWORD } from './field-origins.js';
 import { inputPropertiesOf, type ValidationRule, validationRulesOf } from './property-metadata.js';
@@ -209,10 +210,13 @@ class Definitions {
       (property) => !property.method && property.name !== '__proto__' && isVisibleTo(property, 'model'),
     );
     const nameOf = (property: string): string => exposed.find((one) => one.property === property)?.name ?? property;
+    const listed = listedValuesOf(type);
     const properties = exposed.map((property) => {
       const { origin, ownedBy } = property.field();
       const owner = ownedBy !== undefined && { [OWNER_KEYWORD]: nameOf(ownedBy) };
-      const schema = { ...this.propertySchema(shapeFor(property, 'model')), ...(origin && { [ORIGIN_KEYWORD]: origin }), ...owner };
+      const typed = this.propertySchema(shapeFor(property, 'model'));
+      const values = property.transforms.length === 0 && !('items' in typed) && !typed.$ref ? listed.get(property.property) : undefined;
+      const schema = { ...typed, ...(values && { enum: values }), ...(origin && { [ORIGIN_KEYWORD]: origin }), ...owner };
       return [property.name, schema] as const;
     });
     return { type: 'object', properties: Object.fromEntries(properties), additionalProperties: false };
@@ -244,6 +248,17 @@ class Definitions {
     for (let count = 2; this.schemas.has(name); count += 1) name = `${wanted}_${count}`;
     return name;
   }
+}
+
+/** Returns the values that `@IsIn()` and `@IsEnum()` list for properties of a class, and null, which any property may be. */
+function listedValuesOf(type: Type): ReadonlyMap<string, JSONSchema7['enum']> {
+  const listed = new Map<string, JSONSchema7['enum']>();
+  for (const { property, kind, name, arguments: given, each, holds } of validationRulesOf(type)) {
+    if (kind !== 'constraint' || each || holds !== 'always' || (name !== 'isIn' && name !== 'isEnum')) continue;
+    const { enum: values = [] } = constraintSchema(name, given).keywords;
+    if (values.length > 0) listed.set(property, [...new Set([...values, null])]);
+  }
+  return listed;
 }
 
 function scalarSchema(scalar: ScalarKind): JSONSchema7 {

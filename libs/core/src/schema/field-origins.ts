@@ -8,6 +8,9 @@ export const ORIGIN_KEYWORD = 'x-toolloop-origin';
 /** The keyword beside `x-toolloop-origin: 'actor'`: the property, of the nearest object around the value that has it, with the id of the actor whose words the value is. */
 export const OWNER_KEYWORD = 'x-toolloop-owned-by';
 
+/** The schema of any value that the application wrote. */
+export const OF_APPLICATION: JSONSchema7 = Object.assign<JSONSchema7, object>({}, { [ORIGIN_KEYWORD]: 'application' });
+
 const ORIGINS: ReadonlySet<unknown> = new Set<ValueOrigin>(['application', 'actor', 'outside']);
 
 /** The circumstances in which a value is read. */
@@ -75,6 +78,33 @@ function originProblem(origin: unknown, owner: unknown): Pick<Finding, 'problem'
     problem: `Its output schema has one of "${ORIGIN_KEYWORD}": "actor" and "${OWNER_KEYWORD}", which go together.`,
     remedy: 'Name the property with the id of the actor, or leave both out.',
   };
+}
+
+/** Returns the places of texts in a result about which nothing says who wrote them: the whole result, where it has no schema. Ids, dates and choices are no texts. */
+export function unlabelledTexts(root: JSONSchema7 | undefined): readonly string[] {
+  const walk = (given: JSONSchema7Definition, pointer: string, seen: readonly unknown[]): readonly string[] => {
+    const schema = resolvedIn(root ?? {}, given);
+    if (seen.includes(schema) || [given, schema].some((one) => typeof one === 'object' && originIn(one) !== undefined)) return [];
+    const parts = placedParts(schema, pointer);
+    if (parts.length === 0) return mayBeText(schema) ? [pointer] : [];
+    return parts.flatMap(([place, part]) => walk(part, place, [...seen, schema]));
+  };
+  return walk(root ?? {}, '', []);
+}
+
+function placedParts({ properties = {}, items, additionalProperties }: JSONSchema7, pointer: string): [string, JSONSchema7Definition][] {
+  const named = Object.entries(properties).map(([name, one]): [string, JSONSchema7Definition] => [
+    `${pointer}${pointerSegment(name)}`,
+    one,
+  ]);
+  const others = [items ?? [], additionalProperties || []].flat();
+  return named.concat(others.map((one) => [`${pointer}/*`, one]));
+}
+
+function mayBeText(schema: JSONSchema7): boolean {
+  const { type, pattern, format } = schema;
+  const isTyped = type !== undefined && [type].flat().every((one) => one === 'null' || one === 'number' || one === 'integer');
+  return !isTyped && !isClosed(schema) && pattern === undefined && format !== 'uuid';
 }
 
 function someSchema(schema: JSONSchema7Definition, holds: (one: JSONSchema7) => boolean): boolean {
@@ -215,12 +245,16 @@ class OriginWalk {
   }
 
   private resolved(given: JSONSchema7Definition | undefined): JSONSchema7 {
-    if (typeof given !== 'object') return {};
-    const [, place, name = ''] = /^#\/(\$defs|definitions)\/(.+)$/.exec(given.$ref ?? '') ?? [];
-    const definitions = place === undefined ? undefined : this.root[place === '$defs' ? '$defs' : 'definitions'];
-    const found = definitions && Object.hasOwn(definitions, name) ? definitions[name] : undefined;
-    return typeof found === 'object' ? found : given;
+    return resolvedIn(this.root, given);
   }
+}
+
+function resolvedIn(root: JSONSchema7, given: JSONSchema7Definition | undefined): JSONSchema7 {
+  if (typeof given !== 'object') return {};
+  const [, place, name = ''] = /^#\/(\$defs|definitions)\/(.+)$/.exec(given.$ref ?? '') ?? [];
+  const definitions = place === undefined ? undefined : root[place === '$defs' ? '$defs' : 'definitions'];
+  const found = definitions && Object.hasOwn(definitions, name) ? definitions[name] : undefined;
+  return typeof found === 'object' ? found : given;
 }
 
 function isVouchedFor(origin: ValueOrigin | undefined): boolean {

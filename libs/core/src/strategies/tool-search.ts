@@ -12,6 +12,7 @@ import { SELECTORS, type ToolSelector } from '../contracts/loop-request.js';
 import type { Policy } from '../contracts/policy.js';
 import type { Tool } from '../contracts/tool.js';
 import { defineOptions, WHOLE_ABOVE_ZERO } from '../findings/options.js';
+import { OF_APPLICATION } from '../schema/field-origins.js';
 import { allowedBy } from '../policy/policy-findings.js';
 import { matches } from '../policy/rules.js';
 import { builtInTool } from '../schema/built-in-tool.js';
@@ -101,9 +102,34 @@ const DESCRIPTION =
 
 const OUTPUT = compileReveal('all');
 
+/** A description is a stranger's text. The id stands in the list of tools as well, which tells what it is worth. */
+const FOUND: JSONSchema7 = {
+  type: 'object',
+  properties: {
+    tools: {
+      type: 'array',
+      items: {
+        type: 'object',
+        properties: {
+          id: OF_APPLICATION,
+          description: { type: 'string' },
+        },
+        additionalProperties: false,
+      },
+    },
+  },
+  additionalProperties: false,
+};
+
 function searching(returns: 'trusted' | 'untrusted'): ReturnType<typeof builtInTool> {
   const labels = { returns, reads: 'public', egress: false } as const;
-  return builtInTool({ id: SEARCH_ID, description: DESCRIPTION, inputSchema: INPUT, labels });
+  return builtInTool({
+    id: SEARCH_ID,
+    description: DESCRIPTION,
+    inputSchema: INPUT,
+    labels,
+    ...(returns === 'untrusted' && { outputSchema: FOUND }),
+  });
 }
 
 const TRUSTED = searching('trusted');
