@@ -65,8 +65,8 @@ async function played(script: readonly ScriptedTurn[], { tools = [], ...options 
   };
 }
 
-describe('invariant 15: a hidden text does not come out', () => {
-  it('invariant 15: in the results of `tools__search`, and the tool that it describes taints the run', async () => {
+describe('invariant 15: a text that no model may read', () => {
+  it('invariant 15: is hidden in the results of `tools__search`, and the tool that it describes taints the run', async () => {
     class Strangers extends ToolSource {
       override readonly origin = { source: 'mcp', trusted: false };
       override tools(): readonly Tool[] {
@@ -87,7 +87,7 @@ describe('invariant 15: a hidden text does not come out', () => {
     expect(finishReason).toBe('waiting');
   });
 
-  it('invariant 15: in a page of a result, which taints no more than the result did', async () => {
+  it('invariant 15: is hidden in a page of a result, which taints no more than the result did', async () => {
     const page = calls(call('results__read', { handle: 'r1', offset: 400 }));
     const { loop, sent } = await played([calls(call('mail__read', { many: true })), page, change, done], {
       policy: { ...VALUES, callBudgets: [{ maxResultBytes: 1000 }] },
@@ -100,7 +100,7 @@ describe('invariant 15: a hidden text does not come out', () => {
     expect(finishReason).toBe('stop');
   });
 
-  it('invariant 15: in the answer to a call that is only previewed', async () => {
+  it('invariant 15: is hidden in the answer to a call that is only previewed', async () => {
     const { loop, sent } = await played([read, filesNewest, done]);
     const { messages, finishReason } = await loop.run(ask({ rehearse: true }));
     expect(finishReason).toBe('waiting');
@@ -109,7 +109,7 @@ describe('invariant 15: a hidden text does not come out', () => {
     expect(sent()).not.toContain('mallory');
   });
 
-  it('invariant 15: in what became of a directive, whose state is told', async () => {
+  it('invariant 15: is hidden in what became of a directive, whose state is told', async () => {
     const first = await desk(undefined, { policy: { ...VALUES, flow: 'off' } });
     await first.run();
     const { directiveId } = await first.until('succeeded');
@@ -123,7 +123,7 @@ describe('invariant 15: a hidden text does not come out', () => {
     expect(told).toMatchObject({ labels: { returns: 'trusted' } });
   });
 
-  it('invariant 15: in the answer of a client’s tool', async () => {
+  it('invariant 15: is hidden in the answer of a client’s tool', async () => {
     const pick = clientTool({ id: 'screen__ask', description: 'Asks.', effect: 'read_only', output: TEXT });
     const { loop, module, sent } = await played([calls(call('screen__ask', {})), change, done], { tools: [pick] });
     const who = { actor: { id: 'alice' }, tenant: 'acme' };
@@ -135,7 +135,7 @@ describe('invariant 15: a hidden text does not come out', () => {
     expect(finishReason).toBe('stop');
   });
 
-  it('invariant 15: in suggestions, and since they may name what a stranger named the run is tainted', async () => {
+  it('invariant 15: is hidden in suggestions, and since they may name what a stranger named the run is tainted', async () => {
     const unknown = calls(call('mail__reed', {}));
     const { loop, sent } = await played([read, unknown, change]);
     const { messages, finishReason } = await loop.run(ask());
