@@ -11,7 +11,14 @@ export { McpServerModule } from './server/mcp-server.module.js';
 export type { McpServerExtras } from './server/mcp-server.module.js';
 export type { McpPrincipal, McpResource, McpServerOptions, McpSessionTerms, McpVerifier } from './server/server-options.js';
 export { LlmCompletion, LlmPrompt, LlmResource } from './server/offer-decorators.js';
-export type { LlmCompletionOptions, LlmPromptOptions, LlmResourceOptions, OfferOptions, PromptTurn } from './server/offer-decorators.js';
+export type {
+  LlmCompletionOptions,
+  LlmPromptOptions,
+  LlmResourceOptions,
+  OfferOptions,
+  PromptTurn,
+  UiOrigins,
+} from './server/offer-decorators.js';
 export { McpEndpoint } from './server/mcp-endpoint.js';
 export type { ResourceReaders } from './server/served-sessions.js';
 export { clientModel, clientRoots } from './server/client-questions.js';

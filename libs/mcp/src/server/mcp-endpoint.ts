@@ -1,4 +1,4 @@
-import { type BeforeApplicationShutdown, Inject, Injectable, Logger, type OnModuleInit } from '@nestjs/common';
+import { type BeforeApplicationShutdown, Inject, Injectable, Logger, type OnApplicationBootstrap, type OnModuleInit } from '@nestjs/common';
 import { DiscoveryService, ModuleRef } from '@nestjs/core';
 import {
   type AuthInfo,
@@ -19,14 +19,14 @@ import {
 } from '@modelcontextprotocol/server';
 import { serveStdio, type StdioServerHandle } from '@modelcontextprotocol/server/stdio';
 import { toNodeHandler } from '@modelcontextprotocol/node';
-import { PendingService, ToolLoopService } from '@toolloop/core';
+import { PendingService, ToolCatalog, ToolLoopService } from '@toolloop/core';
 import { ActorIdentity } from '@toolloop/core/internal';
 import { ConfigurationError, type Finding, InvalidRequestError, isObject } from '@toolloop/protocol';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type ApprovalAsked, approvalPage } from './approval-page.js';
 import { Offers } from './offers.js';
 import { type ResourceReaders, ServedSessions } from './served-sessions.js';
-import { loopTokenOf, MCP_SERVER, type McpPrincipal, type McpServerOptions, namesOf } from './server-options.js';
+import { loopTokenOf, MCP_SERVER, type McpPrincipal, type McpServerOptions, namedToolFindings, namesOf } from './server-options.js';
 import { type McpCaller, WaitingCalls } from './waiting-calls.js';
 
 export const MCP_SERVER_OPTIONS = Symbol('toolloop:mcp server options');
@@ -49,7 +49,7 @@ interface Asked {
 
 /** Answers the requests of MCP clients at one address, in both eras of the protocol: each is an authenticated caller's, in one of its sessions. */
 @Injectable()
-export class McpEndpoint implements OnModuleInit, BeforeApplicationShutdown {
+export class McpEndpoint implements OnModuleInit, OnApplicationBootstrap, BeforeApplicationShutdown {
   private readonly sessions: ServedSessions;
   private readonly modern: McpHttpHandler;
   private readonly names: ReturnType<typeof namesOf>;
@@ -75,6 +75,15 @@ export class McpEndpoint implements OnModuleInit, BeforeApplicationShutdown {
   onModuleInit(): void {
     void this.loop;
     this.offers.explore();
+  }
+
+  /** Fails for names and pages of tools that there are not, once core has all tools together. */
+  onApplicationBootstrap(): void {
+    const { names = {}, ui = {} } = this.options;
+    if (Object.keys(names).length + Object.keys(ui).length === 0) return;
+    const pages = this.offers.resources.map(({ options }) => options.uri);
+    const findings = namedToolFindings(this.options, this.modules.get(ToolCatalog, { strict: false }), pages);
+    if (findings.length > 0) throw new ConfigurationError(findings);
   }
 
   /**

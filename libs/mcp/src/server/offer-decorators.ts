@@ -36,8 +36,22 @@ interface ResourceOptions extends OfferOptions {
   readonly uri: string;
   /** The name that clients see. @default the declared id: `desk__manual` */
   readonly as?: string;
-  /** The type of what the method returns. @default 'application/json' with an `output`, else 'text/plain' */
+  /** The type of what the method returns. @default 'text/html;profile=mcp-app' at `ui:`, 'application/json' with an `output`, else 'text/plain' */
   readonly mimeType?: string;
+  /** The origins that the page of a `ui:` resource may use. @default none: what it shows is all in it */
+  readonly csp?: UiOrigins;
+}
+
+/** The origins that a page which a client shows may use, as MCP Apps has them: the client makes its content security policy of them. */
+export interface UiOrigins {
+  /** Origins that its scripts may ask: `https://api.example.com`. */
+  readonly connectDomains?: readonly string[];
+  /** Origins of its scripts, styles, images and fonts. */
+  readonly resourceDomains?: readonly string[];
+  /** Origins of the frames in it. */
+  readonly frameDomains?: readonly string[];
+  /** Origins that its relative addresses may begin at. */
+  readonly baseUriDomains?: readonly string[];
 }
 
 /** The options of `@LlmCompletion()`. */
@@ -96,7 +110,7 @@ export function LlmPrompt(options: LlmPromptOptions): MethodDecorator {
  * }
  */
 export function LlmResource(options: LlmResourceOptions): MethodDecorator {
-  const { as: _as, title: _title, uri: _uri, mimeType: _type, ...tool } = options;
+  const { as: _as, title: _title, uri: _uri, mimeType: _type, csp: _csp, ...tool } = options;
   return offered(LlmTool({ ...tool, ...READ }), { kind: 'resource', options });
 }
 

@@ -21,7 +21,7 @@ import {
 } from '@modelcontextprotocol/server';
 import type { ToolSession } from '@toolloop/core/contracts';
 import { type ContentPart, isRecord } from '@toolloop/protocol';
-import { nameOf, type Offer, TYPED } from './offers.js';
+import { isUi, nameOf, type Offer, TYPED } from './offers.js';
 import { answered, callOf, isUnknown, type Serving } from './served-call.js';
 import { failureIn, toBlock } from './tool-wire.js';
 import { type Answer, isMade, type MadeCall } from './waiting-calls.js';
@@ -112,7 +112,7 @@ function toPrompt(offer: Offer<'prompt'>, session: ToolSession): Prompt[] {
 }
 
 function toResource(offer: Offer<'resource'>, session: ToolSession): Resource[] {
-  return specOf(offer, session) ? [{ uri: offer.options.uri, ...described(offer), mimeType: typeOf(offer) }] : [];
+  return specOf(offer, session) ? [{ uri: offer.options.uri, ...described(offer), mimeType: typeOf(offer), ...metaOf(offer) }] : [];
 }
 
 function toTemplate(offer: Offer<'resource'>, session: ToolSession): ResourceTemplateType[] {
@@ -124,8 +124,15 @@ function described(offer: Offer<'prompt' | 'resource'>): Pick<Prompt, 'name' | '
   return { name: nameOf(offer), ...(title !== undefined && { title }), description };
 }
 
-function typeOf({ options: { mimeType, output } }: Offer<'resource'>): string {
-  return mimeType ?? (output === undefined ? 'text/plain' : 'application/json');
+function typeOf({ options: { uri, mimeType, output } }: Offer<'resource'>): string {
+  if (mimeType !== undefined) return mimeType;
+  if (isUi(uri)) return 'text/html;profile=mcp-app';
+  return output === undefined ? 'text/plain' : 'application/json';
+}
+
+/** The metadata of a page that clients show, by which they make its content security policy. */
+function metaOf({ options: { uri, csp = {} } }: Offer<'resource'>): Pick<Resource, '_meta'> {
+  return isUi(uri) ? { _meta: { ui: { csp } } } : {};
 }
 
 /**
@@ -201,7 +208,7 @@ function toReadResult(uri: string, made: MadeCall, offer: Offer<'resource'>): Re
     if (block.type === 'resource' && 'blob' in block.resource) return { uri, mimeType: block.resource.mimeType, blob: block.resource.blob };
     return { uri, mimeType: 'text/uri-list', text: file.url };
   });
-  return { contents: [...(isNothing ? [] : [{ uri, mimeType: typeOf(offer), text }]), ...contents] };
+  return { contents: [...(isNothing ? [] : [{ uri, mimeType: typeOf(offer), text, ...metaOf(offer) }]), ...contents] };
 }
 
 interface Completing {

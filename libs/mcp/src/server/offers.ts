@@ -81,6 +81,7 @@ export class Offers {
 
   private uriFindings(offer: Offer<'resource'>): Finding[] {
     const { at, parameters } = offer;
+    if (isUi(offer.options.uri) || offer.options.csp) return uiFindings(offer);
     const template = this.templates.get(offer);
     if (!template || template.problem !== undefined) return [{ at, problem: template?.problem ?? '', remedy: URI_REMEDY }];
     const names = new Set(parameters.map(({ name }) => name));
@@ -116,6 +117,11 @@ export class Offers {
       ...others.flatMap(({ name = '', isRequired }) => otherFindings(name, { at, isRequired, of, known })),
     ];
   }
+}
+
+/** Tells whether clients show what stands at an address as a page (MCP Apps). */
+export function isUi(uri: string): boolean {
+  return uri.startsWith('ui:');
 }
 
 /** The argument of a completion's method that has what was typed. */
@@ -167,6 +173,27 @@ function problemOf(uri: string, parts: readonly string[], names: readonly string
   if (texts.slice(1, -1).some((text) => !/[/?#]/.test(text))) return 'Between two variables of its uri there is no "/", "?" or "#".';
   return new Set(names).size < names.length ? 'A variable of its uri occurs twice.' : undefined;
 }
+
+/** A client asks for a page by the address that a tool names, so that it has no variables. */
+function uiFindings({ at, parameters, options: { uri, csp = {} } }: Offer<'resource'>): Finding[] {
+  if (!isUi(uri)) return [{ at, problem: 'It has a csp, and is no page.', remedy: "Begin its uri with ui: — 'ui://orders/card'." }];
+  const wrong = Object.values(csp)
+    .flat()
+    .filter((origin: unknown) => typeof origin !== 'string' || !ORIGIN.test(origin));
+  return [
+    ...(/[{}\s]/.test(uri) || parameters.length > 0
+      ? [{ at, problem: 'It is a page, and has arguments.', remedy: 'Let the tool return what the page shows: its client hands it over.' }]
+      : []),
+    ...wrong.map((origin) => ({
+      at,
+      problem: `Its csp has ${JSON.stringify(origin)}, which is no origin.`,
+      remedy: "Write scheme and name: 'https://api.example.com', or 'https://*.example.com'.",
+    })),
+  ];
+}
+
+/** One origin, without anything that would end it in a header. */
+const ORIGIN = /^(?:https|wss):\/\/(?:\*\.)?[a-z0-9-]+(?:\.[a-z0-9-]+)*(?::\d{1,5})?$/;
 
 function isOf<Kind extends OfferDeclaration['kind']>(offer: Offer, kind: Kind): offer is Offer<Kind> {
   return offer.kind === kind;

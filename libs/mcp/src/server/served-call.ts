@@ -20,7 +20,7 @@ const logger = new Logger('McpServer');
 
 /** A server's surroundings: whom it answers, and with what. */
 export interface Serving {
-  readonly options: Pick<McpServerOptions, 'name' | 'version' | 'instructions' | 'names'>;
+  readonly options: Pick<McpServerOptions, 'name' | 'version' | 'instructions' | 'names' | 'ui'>;
   readonly caller: McpCaller;
   /** Opens the session with the first request that needs it. */
   readonly sessionOf: () => Promise<ToolSession>;

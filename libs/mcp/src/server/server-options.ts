@@ -1,6 +1,6 @@
-import { toolLoopToken } from '@toolloop/core';
+import { type ToolCatalog, toolLoopToken } from '@toolloop/core';
 import type { SessionRequest } from '@toolloop/core/contracts';
-import { defineOptions, type OptionRule } from '@toolloop/core/internal';
+import { defineOptions, nearestName, type OptionRule } from '@toolloop/core/internal';
 import type { Respondent } from '@toolloop/core/loop';
 import type { ApprovalRequest, Finding } from '@toolloop/protocol';
 
@@ -82,6 +82,12 @@ export interface McpServerOptions<Actor = unknown> {
    * @default each tool's id
    */
   readonly names?: Readonly<Record<string, string>>;
+  /**
+   * The pages that clients may show beside what tools return (MCP Apps), by the ids of the tools: `{ orders__findOrder: 'ui://orders/card' }`. Each is the address of an `@LlmResource`, which policy
+   * has to allow as any other.
+   * @default none
+   */
+  readonly ui?: Readonly<Record<string, string>>;
   /** The name of the loop whose tools and policy are served. @default the application's own */
   readonly loop?: string;
   /** Returns the address at which a person of the application answers an approval. @default the page that `approver` identifies people for */
@@ -123,6 +129,13 @@ const TOOL_NAMES: OptionRule<Readonly<Record<string, string>>> = {
     const names = typeof value === 'object' && value !== null ? Object.values<unknown>({ ...value }) : [undefined];
     return new Set(names).size === names.length && names.every((name) => typeof name === 'string' && TOOL_NAME.test(name));
   },
+};
+const UI: OptionRule<Readonly<Record<string, string>>> = {
+  wanted: "an object of addresses by ids: { orders__findOrder: 'ui://orders/card' }",
+  accept: (value) =>
+    typeof value === 'object' &&
+    value !== null &&
+    Object.values<unknown>({ ...value }).every((uri) => typeof uri === 'string' && uri.startsWith('ui:')),
 };
 const FUNCTION: OptionRule<(...args: never[]) => unknown> = { wanted: 'a function', accept: (value) => typeof value === 'function' };
 const VERIFIER: OptionRule<McpVerifier> = {
@@ -168,6 +181,7 @@ export const MCP_SERVER = defineOptions<McpServerOptions>(
     version: TEXT,
     instructions: TEXT,
     names: TOOL_NAMES,
+    ui: UI,
     loop: TEXT,
     session: FUNCTION,
     approvalUrl: FUNCTION,
@@ -186,6 +200,52 @@ function openToAll({ anonymous, hosts = LOOPBACK }: Partial<McpServerOptions>, a
       at,
       problem: `It lets in requests without a token, and answers as ${others.join(', ')}.`,
       remedy: 'Leave out anonymous, or name loopback hosts only.',
+    },
+  ];
+}
+
+/** The parts of the catalog by which names are checked. */
+type KnownTools = Pick<ToolCatalog, 'find' | 'entityTool' | 'suggest' | 'announced'>;
+
+/** Finds what is wrong with the tools and pages that options name, once all of them are known. Tools of sources may come later. */
+export function namedToolFindings(
+  { names = {}, ui = {} }: McpServerOptions,
+  tools: KnownTools,
+  pages: readonly string[],
+): readonly Finding[] {
+  return [
+    ...Object.keys(names).flatMap((id) => unknownTool(id, 'names', tools)),
+    ...Object.entries(names).flatMap(([id, name]) => takenName(id, name, names, tools)),
+    ...Object.keys(ui).flatMap((id) => unknownTool(id, 'ui', tools)),
+    ...Object.entries(ui).flatMap(([id, uri]) =>
+      pages.includes(uri)
+        ? []
+        : [
+            {
+              at: 'McpServerModule ui',
+              problem: `The page of "${id}" is "${uri}", which no @LlmResource has.`,
+              remedy: nearestName(uri, pages),
+            },
+          ],
+    ),
+  ];
+}
+
+function unknownTool(id: string, option: 'names' | 'ui', tools: KnownTools): Finding[] {
+  const at = `McpServerModule ${option}`;
+  if (option === 'names' && tools.entityTool(id))
+    return [{ at, problem: `"${id}" is a tool of an entity, which keeps its id.`, remedy: 'Leave it out.' }];
+  if (tools.find(id) || tools.entityTool(id) || tools.announced.has(id)) return [];
+  return [{ at, problem: `There is no tool "${id}".`, remedy: nearestName(id, tools.suggest(id)) }];
+}
+
+function takenName(id: string, name: string, names: Readonly<Record<string, string>>, tools: KnownTools): Finding[] {
+  if (name === id || !tools.find(name) || Object.hasOwn(names, name)) return [];
+  return [
+    {
+      at: 'McpServerModule names',
+      problem: `"${name}" is the name of "${id}", and the id of another tool.`,
+      remedy: 'Choose another name.',
     },
   ];
 }

@@ -11,7 +11,7 @@ import { isMade } from './waiting-calls.js';
  */
 export function toolServer(serving: Serving): Server {
   const { options, sessionOf, waiting, offers } = serving;
-  const { name = 'toolloop', version = '0.0.0', instructions, names = {} } = options;
+  const { name = 'toolloop', version = '0.0.0', instructions, names = {}, ui = {} } = options;
   const server = new Server(
     { name, version },
     {
@@ -24,7 +24,7 @@ export function toolServer(serving: Serving): Server {
     const session = await answered(sessionOf);
     const specs = await answered(() => session.list());
     const tools = specs.filter(({ declaredId }) => !offers.ids.has(declaredId));
-    return { tools: tools.map((spec) => named(toWireTool(session.describe(spec.id) ?? { spec }), names)) };
+    return { tools: tools.map((spec) => named(withPage(toWireTool(session.describe(spec.id) ?? { spec }), ui[spec.declaredId]), names)) };
   });
   server.setRequestHandler('tools/call', async ({ params }, context) => {
     const { arguments: args } = params;
@@ -39,6 +39,11 @@ export function toolServer(serving: Serving): Server {
   });
   if (offers.ids.size > 0) serveOffers(server, serving);
   return server;
+}
+
+/** Names the page that a client may show beside the results of a tool. */
+function withPage(tool: Tool, resourceUri: string | undefined): Tool {
+  return resourceUri === undefined ? tool : { ...tool, _meta: { ui: { resourceUri } } };
 }
 
 type ToolNames = NonNullable<Serving['options']['names']>;
