@@ -1,16 +1,13 @@
-import { Module, type MiddlewareConsumer, type NestModule } from '@nestjs/common';
+import { Module } from '@nestjs/common';
 import { APP_FILTER } from '@nestjs/core';
-import { ActorDirectory, ConnectionBroker, LanguageModel, ToolLoopModule } from '@toolloop/core';
+import { ActorDirectory, ConnectionBroker, LanguageModel, Notifier, ToolLoopModule } from '@toolloop/core';
 import { ToolLoopExceptionFilter } from '@toolloop/http';
-import { ChatModule } from './chat/chat.module.js';
 import { calendarDay, TODAY } from './desk/clock.js';
-import { HostMiddleware } from './http/configure.js';
-import { DeskHttpModule } from './http/desk-http.module.js';
+import { DeskHttpModule } from './http/http.module.js';
 import { mayOperate, rolesOf, User, UserDirectory } from './identity/user.js';
 import { CarrierAccounts, McpModule } from './mcp/mcp.module.js';
 import { ModelModule } from './model.module.js';
 import { DESK_POLICY } from './policy.js';
-import { NoticesModule } from './notices.module.js';
 import { SETTINGS, SettingsModule, type Settings } from './settings.js';
 import { auditKeyOf, StorageModule } from './storage.module.js';
 import { ToolsModule } from './tools.module.js';
@@ -23,6 +20,13 @@ const INSTRUCTIONS = [
 
 /** A page of ten orders brings 40 tools. */
 const MOST_INJECTED = 64;
+
+/** Tells people what waits for them, if the settings say where. */
+async function notifierOf({ webhook }: Settings): Promise<Notifier | undefined> {
+  if (!webhook) return undefined;
+  const { WebhookNotifier } = await import('@toolloop/toolbox'); // a desk without one starts without the tools beside it
+  return new WebhookNotifier(webhook);
+}
 
 /** The order desk: its features, the loop, and the routes to it. */
 @Module({
@@ -51,16 +55,13 @@ const MOST_INJECTED = 64;
     }),
     ModelModule,
     ToolsModule,
-    ChatModule,
-    NoticesModule,
     DeskHttpModule,
     McpModule,
   ],
   controllers: [WelcomeController],
-  providers: [{ provide: APP_FILTER, useClass: ToolLoopExceptionFilter }],
+  providers: [
+    { provide: APP_FILTER, useClass: ToolLoopExceptionFilter },
+    { provide: Notifier, inject: [SETTINGS], useFactory: notifierOf },
+  ],
 })
-export class AppModule implements NestModule {
-  configure(consumer: MiddlewareConsumer): void {
-    consumer.apply(HostMiddleware).forRoutes('{*path}');
-  }
-}
+export class AppModule {}

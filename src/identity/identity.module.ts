@@ -1,7 +1,6 @@
 import { Module } from '@nestjs/common';
 import { SystemClock } from '../desk/clock.js';
-import { BearerGuard } from './bearer.guard.js';
-import { TicketGuard, TicketOffice } from './ticket.guard.js';
+import { TicketOffice, TicketsController } from './tickets.js';
 
-@Module({ providers: [SystemClock, BearerGuard, TicketGuard, TicketOffice], exports: [BearerGuard, TicketGuard, TicketOffice] })
+@Module({ controllers: [TicketsController], providers: [SystemClock, TicketOffice], exports: [TicketOffice] })
 export class IdentityModule {}

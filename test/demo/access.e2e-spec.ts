@@ -122,8 +122,22 @@ describe('a ticket', () => {
 
 describe('a reconnecting EventSource', () => {
   it('is told that there is no more', async () => {
-    const response = await fetch(`${desk.url}/chat/stream?message=hi&ticket=used`, { headers: { 'last-event-id': '7' } });
-    expect([response.status, await response.text()]).toEqual([204, '']);
+    const ticket = await issue();
+    const ids = (await (await open(ticket)).text()).match(/^id: .*$/gm) ?? [];
+    const last = (ids.at(-1) ?? '').slice('id: '.length);
+    for (const seen of [last, '7']) {
+      const response = await fetch(`${desk.url}/chat/stream?message=hi&ticket=${ticket}`, { headers: { 'last-event-id': seen } });
+      expect([response.status, await response.text()]).toEqual([204, '']);
+    }
+  });
+
+  it('reads on behind the last event it saw', async () => {
+    const ticket = await issue();
+    const whole = await (await open(ticket)).text();
+    const [first = ''] = whole.match(/^id: .*$/gm) ?? [];
+    const headers = { 'last-event-id': first.slice('id: '.length) };
+    const rest = await fetch(`${desk.url}/chat/stream?message=hi&ticket=${ticket}`, { headers });
+    expect(eventsIn(await rest.text())).toEqual(eventsIn(whole).slice(1));
   });
 });
 

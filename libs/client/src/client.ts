@@ -17,7 +17,7 @@ import type {
   Undoing,
   WaitingRequest,
 } from '@toolloop/protocol';
-import { toHttpError } from './client.error.js';
+import { ConnectionLostError, toHttpError } from './client.error.js';
 import { followRun, readToEnd, type ReconnectOptions } from './event-stream.js';
 
 /** Options of {@link ToolLoopClient}. */
@@ -81,7 +81,7 @@ export class ToolLoopClient {
     const { durable = false, requestId = crypto.randomUUID(), signal } = options;
     const headers = { 'idempotency-key': requestId };
     const send = (): Promise<Response> => this.send('/chat', { method: 'POST', body: { ...ask, durable }, headers, signal });
-    if (!durable) return yield* readToEnd(await send(), this.options.reconnect?.idleMs, signal);
+    if (!durable) return yield* this.readOwn(await send(), signal);
     let runId: string | undefined;
     const open = (after: number): Promise<Response> => (runId === undefined ? send() : this.openEvents(runId, after, signal));
     for await (const event of followRun(open, 0, this.options.reconnect ?? {}, signal)) {
@@ -200,6 +200,22 @@ export class ToolLoopClient {
 
   async deleteConversation(conversationId: string): Promise<void> {
     await this.send(route`/conversations/${conversationId}`, { method: 'DELETE' });
+  }
+
+  /** Reads a run that ends with its reader. To leave it is told by a request of its own: the server waits for a reader who has only lost its connection. */
+  private async *readOwn(response: Response, signal: AbortSignal | undefined): AsyncGenerator<LoopEvent, void, undefined> {
+    let left: string | undefined;
+    try {
+      for await (const event of readToEnd(response, this.options.reconnect?.idleMs, signal)) {
+        left = event.type === 'run-end' ? undefined : event.runId;
+        yield event;
+      }
+    } catch (error) {
+      if (error instanceof ConnectionLostError) left = undefined;
+      throw error;
+    } finally {
+      if (left !== undefined) await this.cancel(left, 'The reader has left.').catch(() => undefined);
+    }
   }
 
   private openEvents(runId: string, after: number, signal: AbortSignal | undefined): Promise<Response> {

@@ -13,8 +13,10 @@ import {
   ValidationPipe,
 } from '@nestjs/common';
 import { isObject } from '@toolloop/protocol';
+import { readEventId, type SeenEvent } from '@toolloop/ui-stream';
 import type { ServerResponse } from 'node:http';
 import { ToolLoopExceptionFilter } from './exception-filter.js';
+import { CallerLimits } from './caller-limits.js';
 import { type Caller, HTTP_OPTIONS, type HttpRequest, type ToolLoopHttpOptions } from './http-options.js';
 
 const callers = new WeakMap<object, Caller>();
@@ -25,13 +27,17 @@ const MAX_DEPTH = 32;
 /** Lets in a request whose caller the application knows, and whose body can be read. */
 @Injectable()
 export class CallerGuard implements CanActivate {
-  constructor(@Inject(HTTP_OPTIONS) private readonly options: ToolLoopHttpOptions) {}
+  constructor(
+    @Inject(HTTP_OPTIONS) private readonly options: ToolLoopHttpOptions,
+    private readonly limits: CallerLimits,
+  ) {}
 
-  /** @throws {UnauthorizedException} For a caller whom the application does not know. */
+  /** @throws {HttpException} For a caller whom the application does not know, one request too many, and a body that is too large or too deep. */
   async canActivate(context: ExecutionContext): Promise<boolean> {
     const request = context.switchToHttp().getRequest<HttpRequest>();
     const caller = await this.options.identity(request);
     if (!caller) throw new UnauthorizedException({ code: 'unauthorized', message: 'Say who is asking.' });
+    await this.limits.admit(caller, request);
     assertShallow(request.body);
     callers.set(request, caller);
     return true;
@@ -66,13 +72,18 @@ export const IdempotencyKey = createParamDecorator((_options: unknown, context: 
   throw new BadRequestException('Idempotency-Key must be one text of 1 to 255 visible characters, such as a UUID.');
 });
 
-/** The parameter receives the sequence of the last event that a client has seen of a stream it lost, or undefined. */
-export const LastEventId = createParamDecorator((_options: unknown, context: ExecutionContext): number | undefined => {
-  const text = headerOf(context, 'last-event-id');
+/**
+ * The last event that a client has seen of a stream it lost; undefined for one that asks for the first time.
+ *
+ * @throws {BadRequestException} For what is no id of an event.
+ */
+export function seenIn({ headers }: Pick<HttpRequest, 'headers'>): SeenEvent | undefined {
+  const text = headers['last-event-id'];
   if (text === undefined) return undefined;
-  if (typeof text === 'string' && /^\d{1,9}$/.test(text)) return Number(text);
+  const seen = typeof text === 'string' ? readEventId(text) : undefined;
+  if (seen) return seen;
   throw new BadRequestException('Last-Event-ID must be the sequence of an event.');
-});
+}
 
 /** The parameter receives a signal that is aborted when the client goes away before it is answered. */
 export const ClientSignal = createParamDecorator((_options: unknown, context: ExecutionContext): AbortSignal => {

@@ -168,7 +168,8 @@ export class ToolLoopExceptionFilter implements ExceptionFilter {
     const response: unknown = host.switchToHttp().getResponse();
     if (httpAdapter.isHeadersSent(response)) return;
     if (status === 401) httpAdapter.setHeader(response, 'www-authenticate', 'Bearer');
+    if (status === 405) httpAdapter.setHeader(response, 'allow', 'GET');
     if (retryAfter !== undefined) httpAdapter.setHeader(response, 'retry-after', String(retryAfter));
-    httpAdapter.reply(response, body, status);
+    httpAdapter.reply(response, status === 204 ? undefined : body, status);
   }
 }

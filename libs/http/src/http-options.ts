@@ -1,7 +1,21 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import { isIP } from 'node:net';
 import type { Type } from '@nestjs/common';
 import { type LoopRequest, type RegisteredActor, toolLoopToken } from '@toolloop/core';
-import { CLASS, defineOptions, FUNCTION, needed, oneOf, TEXT } from '@toolloop/core/internal';
+import {
+  CLASS,
+  defineOptions,
+  FUNCTION,
+  listOf,
+  needed,
+  oneOf,
+  optionsOf,
+  TEXT,
+  whatCan,
+  WHOLE_ABOVE_ZERO,
+  wholeFrom,
+} from '@toolloop/core/internal';
+import type { RateLimiterAbstract } from 'rate-limiter-flexible';
 
 /** The person or program that asks, as the application identified them; never what a body says. */
 export interface Caller<Actor = RegisteredActor> {
@@ -63,6 +77,51 @@ export interface ToolLoopHttpOptions<Actor = RegisteredActor> {
   readonly argsOrigin?: 'actor' | 'outside';
   /** Tells whether this process should get requests. @default it should, once the policy in force is known */
   readiness?(): HttpReadiness | Promise<HttpReadiness>;
+  /** @default those of {@link DEFAULT_HTTP_LIMITS} */
+  readonly limits?: Partial<HttpLimits>;
+  /** Counts the requests of callers by a limiter of `rate-limiter-flexible`, such as one on Redis for all processes. @default one of this process, by `limits` */
+  readonly rateLimiter?: RateLimiterAbstract;
+  /** The `Host` headers under which the application answers, beside those of loopback at its own port; every route of it is checked. @default every host */
+  readonly hosts?: readonly string[];
+  /** The origins of pages that may ask beside the application's own, such as `https://app.example.com`. They may send and read the headers by which streams are resumed. @default none: no CORS */
+  readonly origins?: readonly string[];
+  /** The addresses of proxies, such as `10.0.0.0/8`, whose `X-Forwarded-Host` and `X-Forwarded-Proto` are believed. @default none */
+  readonly proxies?: readonly string[];
+}
+
+/** The limits of one actor, and of what is kept of streams. */
+export interface HttpLimits {
+  /** The largest body in bytes. The parser of the platform has a limit of its own, for which this one is no cure. */
+  readonly bodyBytes: number;
+  /** The requests of one actor within `perMs`; 0 for any number. */
+  readonly requests: number;
+  readonly perMs: number;
+  /** The streams that one actor has open at once. */
+  readonly openStreams: number;
+  /** The milliseconds for which a run that is not durable outlives its last reader, where the protocol can read on; 0 ends it at once. */
+  readonly reconnectMs: number;
+  /** The bytes of a run's events that are kept for readers who come again, about. */
+  readonly keptBytes: number;
+  /** The milliseconds after which a reader whose socket takes nothing is cut off. */
+  readonly readerStalledMs: number;
+  /** The milliseconds of silence after which a comment is sent; 0 for none. */
+  readonly keepAliveMs: number;
+}
+
+export const DEFAULT_HTTP_LIMITS: HttpLimits = {
+  bodyBytes: 262_144,
+  requests: 1_200,
+  perMs: 60_000,
+  openStreams: 64,
+  reconnectMs: 30_000,
+  keptBytes: 1_048_576,
+  readerStalledMs: 60_000,
+  keepAliveMs: 25_000,
+};
+
+/** The limits of an application. */
+export function limitsOf({ limits }: Pick<ToolLoopHttpOptions, 'limits'>): HttpLimits {
+  return { ...DEFAULT_HTTP_LIMITS, ...limits };
 }
 
 /** The options that decide what Nest sets up, which cannot come from a factory. */
@@ -73,6 +132,42 @@ export interface ToolLoopHttpExtras {
 
 export const HTTP_OPTIONS = Symbol('toolloop:http options');
 
+const MOST_MS = 2_147_483_647;
+const MILLISECONDS = wholeFrom(0, MOST_MS);
+const COUNT = wholeFrom(0, Number.MAX_SAFE_INTEGER);
+
+const LIMITS = defineOptions<Partial<HttpLimits>>({
+  bodyBytes: WHOLE_ABOVE_ZERO,
+  requests: COUNT,
+  perMs: wholeFrom(1, MOST_MS),
+  openStreams: WHOLE_ABOVE_ZERO,
+  reconnectMs: MILLISECONDS,
+  keptBytes: WHOLE_ABOVE_ZERO,
+  readerStalledMs: wholeFrom(1, MOST_MS),
+  keepAliveMs: MILLISECONDS,
+});
+
+const HOSTS = listOf({ ...TEXT, accept: isHost }, 'a list of hosts in small letters, such as desk.example.com or desk.example.com:8080');
+const ORIGINS = listOf({ ...TEXT, accept: isOrigin }, 'a list of origins, such as https://app.example.com');
+const PROXIES = listOf({ ...TEXT, accept: isAddressRange }, 'a list of addresses or ranges, such as 10.0.0.0/8');
+
+/** Returns whether a text is an address or a range of addresses, such as `10.0.0.0/8`. */
+function isAddressRange(text: unknown): boolean {
+  if (typeof text !== 'string') return false;
+  const [address = '', prefix, ...rest] = text.split('/');
+  const family = isIP(address);
+  const isPrefix = prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= (family === 6 ? 128 : 32));
+  return family !== 0 && rest.length === 0 && isPrefix;
+}
+
+function isHost(text: unknown): boolean {
+  return typeof text === 'string' && /^(?:[a-z\d](?:[a-z\d.-]*[a-z\d])?|\[[\da-f:.]+\])(?::\d{1,5})?$/.test(text);
+}
+
+function isOrigin(text: unknown): boolean {
+  return typeof text === 'string' && URL.canParse(text) && new URL(text).origin === text;
+}
+
 export const HTTP = defineOptions<ToolLoopHttpOptions>({
   identity: needed({ ...FUNCTION, remedy: () => 'Give a function: identity: (request) => ({ actor, tenant }).' }),
   terms: FUNCTION,
@@ -80,6 +175,11 @@ export const HTTP = defineOptions<ToolLoopHttpOptions>({
   output: CLASS,
   argsOrigin: oneOf('actor', 'outside'),
   readiness: FUNCTION,
+  limits: optionsOf(LIMITS),
+  rateLimiter: whatCan('consume', 'a limiter of rate-limiter-flexible'),
+  hosts: HOSTS,
+  origins: ORIGINS,
+  proxies: PROXIES,
 });
 
 /** The token of the loop that answers; undefined for the application's own. */

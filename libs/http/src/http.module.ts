@@ -1,12 +1,17 @@
-import { ConfigurableModuleBuilder, Module } from '@nestjs/common';
-import { RouterModule } from '@nestjs/core';
+import { ConfigurableModuleBuilder, Inject, type MiddlewareConsumer, Module, type NestModule } from '@nestjs/common';
+import { HttpAdapterHost, RouterModule } from '@nestjs/core';
+import { AccessMiddleware, CORS_HEADERS } from './access-middleware.js';
 import { CallerGuard } from './caller.js';
+import { CallerLimits } from './caller-limits.js';
+import { ChatController } from './chat.controller.js';
 import { ToolLoopExceptionFilter } from './exception-filter.js';
 import { HTTP_OPTIONS, type ToolLoopHttpExtras, type ToolLoopHttpOptions } from './http-options.js';
 import { HealthController } from './health.controller.js';
 import { ApprovalsController, PendingController, QuestionsController } from './pending.controller.js';
 import { PoliciesController } from './policies.controller.js';
 import { AuditController, ConversationsController, DirectivesController, UsageController } from './records.controller.js';
+import { AiChatController } from './protocols.controller.js';
+import { RunStreams } from './run-streams.js';
 import { RunsController } from './runs.controller.js';
 import { ServedLoop } from './served-loop.js';
 import { ExplainController, ToolsController } from './tools.controller.js';
@@ -21,13 +26,15 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<ToolLoopHttpOp
   .build();
 
 /**
- * The routes of a Toolloop application, on Express and Fastify: runs and what they ask. Import it beside `ToolLoopModule.forRoot`, and say who is asking.
+ * The routes of a Toolloop application, on Express and Fastify. Import it beside `ToolLoopModule.forRoot`, and say who is asking.
  *
  * @example
  * ToolLoopHttpModule.forRoot({ identity: (request) => users.ofToken(request.headers.authorization) })
  */
 @Module({
   controllers: [
+    ChatController,
+    AiChatController,
     RunsController,
     ApprovalsController,
     QuestionsController,
@@ -41,10 +48,24 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<ToolLoopHttpOp
     UsageController,
     HealthController,
   ],
-  providers: [ServedLoop, CallerGuard, ToolLoopExceptionFilter],
-  exports: [ServedLoop, CallerGuard, ToolLoopExceptionFilter, HTTP_OPTIONS],
+  providers: [ServedLoop, CallerLimits, RunStreams, CallerGuard, ToolLoopExceptionFilter],
+  exports: [ServedLoop, CallerLimits, RunStreams, CallerGuard, ToolLoopExceptionFilter, HTTP_OPTIONS],
 })
-export class ToolLoopHttpModule extends ConfigurableModuleClass {}
+export class ToolLoopHttpModule extends ConfigurableModuleClass implements NestModule {
+  constructor(
+    @Inject(HTTP_OPTIONS) private readonly options: ToolLoopHttpOptions,
+    private readonly adapters: HttpAdapterHost,
+  ) {
+    super();
+  }
+
+  configure(consumer: MiddlewareConsumer): void {
+    const { origins = [] } = this.options;
+    const [allowedHeaders, exposedHeaders] = [[...CORS_HEADERS.allowedHeaders], [...CORS_HEADERS.exposedHeaders]];
+    if (origins.length > 0) this.adapters.httpAdapter.enableCors({ origin: [...origins], allowedHeaders, exposedHeaders });
+    consumer.apply(AccessMiddleware).forRoutes('{*path}');
+  }
+}
 
 function prefixed(path: string): ReturnType<typeof RouterModule.register>[] {
   return path === '' ? [] : [RouterModule.register([{ path, module: ToolLoopHttpModule }])];

@@ -1,6 +1,17 @@
 export { CallerGuard, CurrentCaller } from './caller.js';
 export { toHttpError, ToolLoopExceptionFilter } from './exception-filter.js';
 export type { ErrorBody, HttpError } from './exception-filter.js';
+export { DEFAULT_HTTP_LIMITS } from './http-options.js';
+export type {
+  Caller,
+  CallerTerms,
+  HttpLimits,
+  HttpReadiness,
+  HttpRequest,
+  ToolLoopHttpExtras,
+  ToolLoopHttpOptions,
+} from './http-options.js';
 export { ToolLoopHttpModule } from './http.module.js';
-export type { Caller, CallerTerms, HttpReadiness, HttpRequest, ToolLoopHttpExtras, ToolLoopHttpOptions } from './http-options.js';
+export { RunStreams } from './run-streams.js';
+export type { StreamEnds, StreamTerms } from './run-streams.js';
 export { ServedLoop } from './served-loop.js';

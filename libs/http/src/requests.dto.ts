@@ -1,6 +1,8 @@
 import { Transform, Type } from 'class-transformer';
 import {
   Allow,
+  ArrayMaxSize,
+  IsArray,
   IsBoolean,
   IsDefined,
   IsIn,
@@ -15,7 +17,7 @@ import {
   ValidateIf,
   ValidateNested,
 } from 'class-validator';
-import type { Policy } from '@toolloop/core';
+import type { DeclaredTool, Policy } from '@toolloop/core';
 import type { RunStatus } from '@toolloop/core/runs';
 import { type Ask, DIRECTIVE_STATUSES, type DirectiveStatus, type JsonObject, type JsonValue, type WaitingFor } from '@toolloop/protocol';
 
@@ -53,8 +55,24 @@ export class AskBody implements Ask {
   @ValidateIf((_body, rehearse) => rehearse !== undefined) @IsBoolean({ message: 'rehearse must be true or false' }) rehearse?: boolean;
 }
 
+/** A question whose answer is streamed. */
+export class AskToStream extends AskBody {
+  /** The run outlives the connection and the process; `/runs` has it. */
+  @ValidateIf((_body, durable) => durable !== undefined) @IsBoolean({ message: 'durable must be true or false' }) durable?: boolean;
+
+  /** The answer has the form that the application declares: it is streamed as an object that grows, and checked at its end. */
+  @ValidateIf((_body, structured) => structured !== undefined)
+  @IsBoolean({ message: 'structured must be true or false' })
+  structured?: boolean;
+
+  /** The tools that the client has. What of them is taken is the loop's to say: see `clientTools`. */
+  @IsOptional() @IsArray({ message: 'clientTools must be a list of tools' }) @ArrayMaxSize(100) clientTools?: DeclaredTool[];
+}
+
 /** A selection of runs. */
 export class RunListing extends Page {
+  /** Another actor of the tenant, for an operator who is permitted `runs`. */
+  @IsOptional() @IsString() @MaxLength(256) actorId?: string;
   @IsOptional() @IsIn(STATUSES, { message: `status must be one of ${STATUSES.join(', ')}` }) status?: RunStatus;
 }
 

@@ -1,26 +1,13 @@
-import {
-  Body,
-  Get,
-  HttpCode,
-  HttpException,
-  HttpStatus,
-  type MessageEvent,
-  Param,
-  Post,
-  Query,
-  RequestMethod,
-  Res,
-  Sse,
-} from '@nestjs/common';
+import { Body, Get, HttpCode, Param, Post, Query, Req, Res } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import type { LoopResult } from '@toolloop/core';
 import { RunService } from '@toolloop/core/runs';
 import type { AnsweredRequest, Run, Undoing } from '@toolloop/protocol';
-import { toSse } from '@toolloop/ui-stream';
-import type { Observable } from 'rxjs';
-import { CallerController, ClientSignal, CurrentCaller, IdempotencyKey, LastEventId, NAMED_ONLY, STRICT } from './caller.js';
-import type { Caller } from './http-options.js';
+import { sseEncoder } from '@toolloop/ui-stream';
+import { CallerController, ClientSignal, CurrentCaller, IdempotencyKey, NAMED_ONLY, seenIn, STRICT } from './caller.js';
+import type { Caller, HttpRequest } from './http-options.js';
 import { AskBody, EventsFrom, ForkFrom, ReplyBody, RunListing, StopRun } from './requests.dto.js';
+import { RunStreams, type StreamEnds } from './run-streams.js';
 import { ServedLoop } from './served-loop.js';
 
 /** A caller's runs: durable ones, which any process with room performs while no connection is held open for them, and those that wait for a decision. */
@@ -29,6 +16,7 @@ export class RunsController {
   constructor(
     private readonly runs: RunService,
     private readonly served: ServedLoop,
+    private readonly streams: RunStreams,
     private readonly adapters: HttpAdapterHost,
   ) {}
 
@@ -51,28 +39,34 @@ export class RunsController {
   }
 
   @Get(':runId')
-  get(@Param('runId') runId: string, @CurrentCaller() caller: Caller): Promise<Run> {
-    return this.runs.get(runId, caller);
+  async get(@Param('runId') runId: string, @CurrentCaller() caller: Caller): Promise<Run> {
+    return this.streams.find(runId, caller) ?? this.runs.get(runId, caller);
   }
 
   /** Shows the events after a sequence, until the run has ended. An `EventSource` connects again after the last event too, unless a 204 tells it that there is no more. */
-  @Sse(':runId/events')
+  @Get(':runId/events')
   async watch(
     @Param('runId') runId: string,
     @Query(NAMED_ONLY) { after }: EventsFrom,
-    @LastEventId() lastEventId: number | undefined,
     @CurrentCaller() caller: Caller,
-  ): Promise<Observable<MessageEvent>> {
-    const { status, lastSequence } = await this.runs.get(runId, caller); // it fails before anything is sent
-    const isOver = lastEventId !== undefined && status === 'ended' && lastEventId >= lastSequence;
-    if (isOver) throw new HttpException('The run is over.', HttpStatus.NO_CONTENT);
-    return this.runs.events(runId, caller, lastEventId ?? after).pipe(toSse());
+    @Req() request: HttpRequest,
+    @Res() response: StreamEnds['response'],
+  ): Promise<void> {
+    const seen = seenIn(request)?.sequence;
+    const events = (): ReturnType<RunStreams['watch']> =>
+      this.streams.watch(runId, caller, { after: seen ?? after, isAgain: seen !== undefined });
+    await this.streams.send(events, sseEncoder(), { request, response }, caller);
   }
 
-  @Sse(':runId/resume', { method: RequestMethod.POST })
-  @HttpCode(200)
-  async resume(@Param('runId') runId: string, @CurrentCaller() caller: Caller): Promise<Observable<MessageEvent>> {
-    return (await this.runs.resume(runId, await this.served.termsOf(caller))).pipe(toSse());
+  @Post(':runId/resume')
+  async resume(
+    @Param('runId') runId: string,
+    @CurrentCaller() caller: Caller,
+    @Req() request: HttpRequest,
+    @Res() response: StreamEnds['response'],
+  ): Promise<void> {
+    const events = (): ReturnType<RunStreams['resume']> => this.streams.resume(runId, caller, { isResumable: true });
+    await this.streams.send(events, sseEncoder(), { request, response }, caller);
   }
 
   /** Answers what the run asked, as one of the people who may. A durable run continues by itself then, any other once its actor resumes it. */
@@ -98,8 +92,8 @@ export class RunsController {
   @Post(':runId/cancel')
   @HttpCode(202)
   async cancel(@Param('runId') runId: string, @Body(STRICT) { reason }: StopRun, @CurrentCaller() caller: Caller): Promise<Run> {
-    await this.runs.cancel(runId, caller, reason);
-    return this.runs.get(runId, caller);
+    if (!this.streams.cancel(runId, caller, reason)) await this.runs.cancel(runId, caller, reason);
+    return this.get(runId, caller);
   }
 
   /** Undoes what the run did, as far as that can be undone, once it has ended. */

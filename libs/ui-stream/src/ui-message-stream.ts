@@ -13,6 +13,7 @@ import type {
   ToolInvocationRecord,
 } from '@toolloop/protocol';
 import type { OperatorFunction } from 'rxjs';
+import { COMMENT, type EventEncoder, frame, SSE_HEADERS } from './encoder.js';
 import { toFrames } from './to-sse.js';
 import type { SseOptions } from './to-sse.js';
 
@@ -65,6 +66,22 @@ export function toUiMessageStream({ shownCalls = [], ...options }: UiMessageStre
   return (events$) => {
     const encoder = new UiMessageEncoder(new Set(shownCalls));
     return events$.pipe(toFrames((event) => encoder.chunks(event).map((data) => ({ data })), options, [{ data: '[DONE]' }]));
+  };
+}
+
+/**
+ * Writes the same stream as text, for an answer that Nest does not frame.
+ *
+ * @example
+ * const encoder = uiMessageEncoder();
+ */
+export function uiMessageEncoder({ shownCalls = [] }: Pick<UiMessageStreamOptions, 'shownCalls'> = {}): EventEncoder {
+  const encoder = new UiMessageEncoder(new Set(shownCalls));
+  return {
+    headers: { ...SSE_HEADERS, ...UI_MESSAGE_STREAM_HEADERS },
+    keepAlive: COMMENT,
+    encode: (event) => encoder.chunks(event).map(frame).join(''),
+    end: () => 'data: [DONE]\n\n',
   };
 }
 

@@ -39,6 +39,7 @@ export {
   oneOf,
   optionsOf,
   TEXT,
+  whatCan,
   WHOLE_ABOVE_ZERO,
   wholeFrom,
 } from '../findings/options.js';

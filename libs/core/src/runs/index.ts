@@ -7,3 +7,4 @@ export type { PolicyDifference, PolicyReplay, ReplayedDecision, ReplayedRun, Unr
 export type { PolicyListing, PolicyPut, PolicyReach, PolicyReason, StopTarget } from './policy.service.js';
 export { RunService } from './run.service.js';
 export type { RunFilter, RunReader, RunUndoing, RunView, UndoneCall } from './run.service.js';
+export type { RunReading } from './watched-run.js';

@@ -1,8 +1,8 @@
 import { Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { type FinishReason, InvalidRequestError, type LoopEvent, type ToolInvocationRecord, type WaitingFor } from '@toolloop/protocol';
-import { Observable, ReplaySubject, takeUntil } from 'rxjs';
+import { type Observable, ReplaySubject } from 'rxjs';
 import type { PendingView } from '../contracts/pending.js';
-import type { LoopRequest, ResumeRequest } from '../contracts/loop-request.js';
+import type { LoopRequest, ResumeRequest, RunHandle } from '../contracts/loop-request.js';
 import type { RunLog, RunQuery, RunRecord, RunStatus } from '../contracts/stores.js';
 import type { RegisteredActor } from '../contracts/tool-call.js';
 import { DirectiveError, DirectiveService } from '../directives/directive.service.js';
@@ -15,7 +15,7 @@ import type { SavedRun } from '../loop/saved-run.js';
 import type { GivenReply } from '../pending/pending-reply.js';
 import { PendingService, type Respondent } from '../pending/pending.service.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
-import { SharedReads, WatchedRun } from './watched-run.js';
+import { type RunReading, observed, SharedReads, WatchedRun } from './watched-run.js';
 
 /** The actor who asks, as the application identified them; never what a client says. A run is its actor's alone. */
 export interface RunReader<Actor = RegisteredActor> {
@@ -66,7 +66,10 @@ export interface RunUndoing {
 }
 
 /** A selection of an actor's runs. */
-export type RunFilter = Pick<RunQuery, 'status' | 'limit' | 'after'>;
+export interface RunFilter extends Pick<RunQuery, 'status' | 'limit' | 'after'> {
+  /** Another actor of the tenant, for an operator who is permitted `runs`. @default the reader */
+  readonly actorId?: string;
+}
 
 /** Runs by their ids, whichever process they are in, or if they are in none. Durable runs and suspended ones are listed, read, resumed and cancelled alike. */
 @Injectable()
@@ -117,7 +120,7 @@ export class RunService<Actor = RegisteredActor> implements OnModuleDestroy {
    * const { status } = await runs.get(runId, { actor: user, tenant: user.tenantId });
    */
   async get(runId: string, reader: RunReader<Actor>): Promise<RunView> {
-    return viewOf(await this.find(runId, reader));
+    return viewOf(await this.readable(runId, reader));
   }
 
   /**
@@ -130,7 +133,9 @@ export class RunService<Actor = RegisteredActor> implements OnModuleDestroy {
    */
   async list(reader: RunReader<Actor>, filter: RunFilter = {}): Promise<readonly RunView[]> {
     assertFilter(filter);
-    const runs = await this.log.list({ ...filter, tenant: reader.tenant, actorId: this.actorIdOf(reader) });
+    const { actorId: whose = this.actorIdOf(reader), ...which } = filter;
+    if (whose !== this.actorIdOf(reader)) await this.operators.use(reader, 'runs', { details: { actorId: whose.slice(0, 256) } });
+    const runs = await this.log.list({ ...which, tenant: reader.tenant, actorId: whose });
     return runs.map(viewOf);
   }
 
@@ -144,12 +149,27 @@ export class RunService<Actor = RegisteredActor> implements OnModuleDestroy {
    * return runs.events(runId, { actor: user, tenant: user.tenantId }, lastEventId).pipe(toSse());
    */
   events(runId: string, reader: RunReader<Actor>, after = 0): Observable<LoopEvent> {
-    if (!isWhole(after, 0)) throw invalid('`after` is not the sequence of an event, which is a whole number, 0 for none.');
-    return new Observable<LoopEvent>((subscriber) => {
-      const watching = new WatchedRun(this.log, this.pages, () => this.findDurable(runId, reader), subscriber);
-      void watching.follow(after);
-      return () => watching.stop();
-    }).pipe(takeUntil(this.closed));
+    assertSequence(after);
+    return observed(() => this.read(runId, reader, after));
+  }
+
+  /**
+   * The same events, for a reader that pulls: no more is read of the log than it asks for. Leaving the iteration stops the reading.
+   *
+   * @throws {InvalidRequestError} For an `after` that is no sequence. For the run of another actor, and for one that is not durable, the iteration rejects.
+   *
+   * @example
+   * for await (const event of runs.read(runId, { actor: user, tenant: user.tenantId })) await send(event);
+   */
+  read(runId: string, reader: RunReader<Actor>, after = 0): RunReading {
+    assertSequence(after);
+    let found: RunRecord | undefined;
+    const find = async (): Promise<RunRecord> => {
+      // Who may read it is asked once; then its status is looked at.
+      const run = found ? await this.found.of(runId, () => this.log.find(runId)) : asDurable(await this.readable(runId, reader));
+      return (found = run ?? unknown(runId));
+    };
+    return new WatchedRun(this.log, this.pages, find, this.closed).read(after);
   }
 
   /**
@@ -162,10 +182,24 @@ export class RunService<Actor = RegisteredActor> implements OnModuleDestroy {
    * const events$ = await runs.resume(runId, { actor: user, tenant: user.tenantId });
    */
   async resume(runId: string, request: ResumeRequest<unknown, Actor>): Promise<Observable<LoopEvent>> {
+    const handle = await this.reopen(runId, request);
+    return handle ? handle.events$ : this.events(runId, request);
+  }
+
+  /**
+   * Continues a run as `resume` does, for a reader that pulls. Resolves to the handle of a run that is not durable, which starts when it is read; undefined for a durable
+   * one, which continues by itself and is read by `read`.
+   *
+   * @throws {InvalidRequestError} As `resume` does.
+   *
+   * @example
+   * const events = (await runs.reopen(runId, who)) ?? runs.read(runId, who);
+   */
+  async reopen<Output>(runId: string, request: ResumeRequest<Output, Actor>): Promise<RunHandle<Output> | undefined> {
     const run = await this.find(runId, request);
-    if (!run.request) return (await this.opener.resume(runId, request)).events$;
+    if (!run.request) return this.opener.resume(runId, request);
     if (run.status === 'waiting') await this.log.wake(runId);
-    return this.events(runId, request);
+    return undefined;
   }
 
   /**
@@ -189,7 +223,7 @@ export class RunService<Actor = RegisteredActor> implements OnModuleDestroy {
    * await runs.cancel(runId, { actor: user, tenant: user.tenantId }, 'The customer called.');
    */
   async cancel(runId: string, reader: RunReader<Actor>, reason = 'The run was cancelled.'): Promise<void> {
-    const run = await this.find(runId, reader);
+    const run = await this.readable(runId, reader);
     if (typeof reason !== 'string') throw invalid('The reason is not a string.');
     await this.log.cancel(runId, reason);
     if (!run.request) await this.opener.cancelSuspended(run);
@@ -252,11 +286,16 @@ export class RunService<Actor = RegisteredActor> implements OnModuleDestroy {
   }
 
   private async findDurable(runId: string, reader: RunReader<Actor>): Promise<RunRecord> {
-    const run = await this.find(runId, reader);
-    if (run.request) return run;
-    throw invalid(
-      `The run ${runId} is not durable: its events are not kept, and it cannot be forked. Resume it to read the events that follow.`,
-    );
+    return asDurable(await this.find(runId, reader));
+  }
+
+  /** Finds a run of the reader, or one of another whom the reader may look at as an operator; that is in the audit. */
+  private async readable(runId: string, reader: RunReader<Actor>): Promise<RunRecord> {
+    const run = typeof runId === 'string' ? await this.found.of(runId, () => this.log.find(runId)) : undefined;
+    const isOthers = run && run.actorId !== this.identity.idOf(reader.actor) && this.operators.may(reader, 'runs', run.tenant);
+    if (!isOthers) return this.find(runId, reader);
+    await this.operators.use(reader, 'runs', { tenant: run.tenant, details: { runId } });
+    return run;
   }
 
   private async find(runId: string, reader: RunReader<Actor>): Promise<RunRecord> {
@@ -318,6 +357,21 @@ function changeOf({ toolCallId, declaredId, directiveId }: ToolInvocationRecord)
 /** The calls of records, those of sub-runs in the place of their sub-run. */
 function callsIn(records: readonly ToolInvocationRecord[]): readonly ToolInvocationRecord[] {
   return records.flatMap((record) => (record.subRun ? callsIn(record.subRun.toolCalls ?? []) : record));
+}
+
+function asDurable(run: RunRecord): RunRecord {
+  if (run.request) return run;
+  throw invalid(
+    `The run ${run.runId} is not durable: its events are not kept, and it cannot be forked. Resume it to read the events that follow.`,
+  );
+}
+
+function assertSequence(after: number): void {
+  if (!isWhole(after, 0)) throw invalid('`after` is not the sequence of an event, which is a whole number, 0 for none.');
+}
+
+function unknown(runId: string): never {
+  throw unknownRun(runId);
 }
 
 function unknownRun(runId: unknown): InvalidRequestError {

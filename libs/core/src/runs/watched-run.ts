@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { LoopEvent } from '@toolloop/protocol';
-import type { Subscriber } from 'rxjs';
+import { Observable } from 'rxjs';
 import type { RunLog, RunRecord } from '../contracts/stores.js';
 
 const MOST_READS = 3;
@@ -51,59 +51,98 @@ const PAGE = 200;
 /** The state of a reader after a read: it has all events of a run that has ended, has read some, or has all there are. */
 type Progress = 'ended' | 'some' | 'none';
 
-/** The events that a run has, and then those that come, until it has ended. */
+/** The events of a run, as one reader pulls them. */
+export interface RunReading extends AsyncIterableIterator<LoopEvent, void, undefined> {
+  return(): Promise<IteratorResult<LoopEvent, void>>;
+}
+
+/** Shows what is read to a subscriber, who gets it as fast as it comes. */
+export function observed(read: () => RunReading): Observable<LoopEvent> {
+  return new Observable((subscriber) => {
+    const reading = read();
+    const showAll = async (): Promise<void> => {
+      for await (const event of reading) subscriber.next(event);
+    };
+    showAll().then(
+      () => subscriber.complete(),
+      (error: unknown) => subscriber.error(error),
+    );
+    return () => void reading.return();
+  });
+}
+
+/** The events that a run has, and then those that come, until it has ended. They are read from the log a page at a time, when the reader wants more: no reader slows the run, or makes pages pile up. */
 export class WatchedRun {
   private wake: () => void = () => undefined;
   private hasChanged = false;
+  private isStopped = false;
   private after = 0;
 
   constructor(
     private readonly log: RunLog,
     private readonly pages: SharedReads<readonly LoopEvent[]>,
     private readonly find: () => Promise<RunRecord>,
-    private readonly subscriber: Subscriber<LoopEvent>,
+    /** Emits when the process shuts down. */
+    private readonly closed$: Observable<void>,
   ) {}
 
-  async follow(after: number): Promise<void> {
+  /** The events behind a sequence, for one reader. It ends without a `run-end` when the process shuts down; leaving it stops the reading. */
+  read(after: number): RunReading {
+    const events = this.follow(after);
+    return {
+      [Symbol.asyncIterator]() {
+        return this;
+      },
+      next: () => events.next(),
+      return: () => {
+        this.stop();
+        return events.return();
+      },
+    };
+  }
+
+  private async *follow(after: number): AsyncGenerator<LoopEvent, void, undefined> {
     this.after = after;
+    const closing = this.closed$.subscribe(() => this.stop());
     let end: (() => Promise<void>) | undefined;
     try {
       const { runId } = await this.find();
       end = await this.log.watch(runId, () => this.changed());
-      while (!this.subscriber.closed) if (await this.hasEnded(runId)) return this.subscriber.complete();
-    } catch (error) {
-      this.subscriber.error(error);
+      while (!this.isStopped) if (yield* this.untilEnded(runId)) return;
     } finally {
+      closing.unsubscribe();
       await end?.().catch(() => undefined);
     }
   }
 
-  stop(): void {
+  private stop(): void {
+    this.isStopped = true;
     this.changed();
   }
 
   /** Its last event tells that a run has ended; its status tells it to a reader that had read that event before. */
-  private async hasEnded(runId: string): Promise<boolean> {
+  private async *untilEnded(runId: string): AsyncGenerator<LoopEvent, boolean, undefined> {
     this.hasChanged = false;
-    const progress = await this.catchUp(runId);
+    const progress = yield* this.catchUp(runId);
     if (progress === 'ended') return true;
     const isOver = progress === 'none' && (await this.find()).status === 'ended';
-    if (isOver) return (await this.catchUp(runId)) !== 'some'; // it may have ended after the first look
-    if (!this.subscriber.closed) await this.change();
+    if (isOver) return (yield* this.catchUp(runId)) !== 'some'; // it may have ended after the first look
+    if (!this.isStopped) await this.change();
     return false;
   }
 
-  private async catchUp(runId: string): Promise<Progress> {
+  private async *catchUp(runId: string): AsyncGenerator<LoopEvent, Progress, undefined> {
     for (let progress: Progress = 'none'; ; progress = 'some') {
       const page = { after: this.after, limit: PAGE };
       const events = await this.pages.of(JSON.stringify([runId, page.after]), () => this.log.events(runId, page));
       for (const event of events) {
-        this.subscriber.next(event);
+        if (this.isStopped) return 'some';
         this.after = event.sequence;
+        yield event;
       }
       const last = events.at(-1);
       if (last?.type === 'run-end' && last.finishReason !== 'waiting') return 'ended';
-      if (events.length < PAGE || this.subscriber.closed) return last ? 'some' : progress;
+      if (events.length < PAGE || this.isStopped) return last ? 'some' : progress;
     }
   }
 

@@ -1,10 +1,9 @@
 import { randomBytes } from 'node:crypto';
-import { Injectable, type CanActivate, type ExecutionContext } from '@nestjs/common';
-import type { HttpRequest } from '@toolloop/http';
+import { Controller, Injectable, Post, UnauthorizedException, UseGuards } from '@nestjs/common';
+import { type Caller, CallerGuard, CurrentCaller, type HttpRequest } from '@toolloop/http';
 import { isRecord } from '@toolloop/protocol';
 import { SystemClock } from '../desk/clock.js';
-import { unauthorized, userOfHeader, type IdentifiedRequest } from './bearer.guard.js';
-import type { User } from './user.js';
+import { User, userOfToken } from './user.js';
 
 /** The key with which a browser opens one stream. */
 export interface Ticket {
@@ -14,11 +13,12 @@ export interface Ticket {
 
 interface IssuedTicket extends Ticket {
   readonly user: User;
+  isUsed: boolean;
 }
 
 const LIFE_MS = 60_000;
 const TICKET_BYTES = 32;
-/** Unused tickets of one user; the oldest gives way, so that a page which is reloaded often never gets stuck. */
+/** Tickets of one user; the oldest gives way, so that a page which is reloaded often never gets stuck. */
 const MOST_PER_USER = 5;
 
 /**
@@ -27,7 +27,7 @@ const MOST_PER_USER = 5;
  */
 @Injectable()
 export class TicketOffice {
-  /** The unused tickets, in the order of issue. */
+  /** The tickets of the last minute, in the order of issue. */
   private readonly issued = new Map<string, IssuedTicket>();
 
   constructor(private readonly clock: SystemClock) {}
@@ -36,15 +36,16 @@ export class TicketOffice {
     this.forget(user);
     const ticket = randomBytes(TICKET_BYTES).toString('base64url');
     const expiresAt = new Date(this.clock.now().getTime() + LIFE_MS);
-    this.issued.set(ticket, { ticket, expiresAt, user });
+    this.issued.set(ticket, { ticket, expiresAt, user, isUsed: false });
     return { ticket, expiresAt };
   }
 
-  /** Takes a ticket and answers with its user. A ticket is good once. */
-  redeem(ticket: string): User | undefined {
+  /** Takes a ticket and answers with its user. A ticket opens one stream; an `EventSource` that has lost it may read on with the same ticket, which starts nothing. */
+  redeem(ticket: string, isAgain = false): User | undefined {
     const found = this.issued.get(ticket);
-    this.issued.delete(ticket);
-    return found && found.expiresAt > this.clock.now() ? found.user : undefined;
+    if (!found || found.isUsed !== isAgain || found.expiresAt <= this.clock.now()) return undefined;
+    found.isUsed = true;
+    return found.user;
   }
 
   /** Drops what has expired, and a user's oldest tickets until there is room for one more. */
@@ -66,19 +67,37 @@ export class TicketOffice {
 export function userOfRequest({ headers, query }: Pick<HttpRequest, 'headers' | 'query'>, office: TicketOffice): User {
   const ticket = isRecord(query) ? query['ticket'] : undefined;
   if (typeof ticket !== 'string') return userOfHeader(headers.authorization);
-  const user = office.redeem(ticket);
+  const user = office.redeem(ticket, headers['last-event-id'] !== undefined);
   if (!user) throw unauthorized('The ticket is unknown, used or older than a minute. POST /chat/tickets gives a new one.');
   return user;
 }
 
-/** Lets in a user with a bearer token or a ticket. */
-@Injectable()
-export class TicketGuard implements CanActivate {
-  constructor(private readonly office: TicketOffice) {}
+/**
+ * Finds the user whom an `Authorization` header names.
+ *
+ * @throws UnauthorizedException for a missing header or an unknown token.
+ */
+export function userOfHeader(header: string | undefined): User {
+  if (!header) throw unauthorized('Send "Authorization: Bearer demo-alice", demo-bob, demo-mia or demo-ops.');
+  const [, token] = /^Bearer +(\S+)$/i.exec(header) ?? [];
+  const user = token && userOfToken(token);
+  if (!user) throw unauthorized('The bearer token is not known. The demo knows demo-alice, demo-bob, demo-mia and demo-ops.');
+  return user;
+}
 
-  canActivate(context: ExecutionContext): boolean {
-    const request = context.switchToHttp().getRequest<IdentifiedRequest>();
-    request.user = userOfRequest(request, this.office);
-    return true;
+function unauthorized(message: string): UnauthorizedException {
+  return new UnauthorizedException({ code: 'unauthorized', message });
+}
+
+/** Hands out tickets. */
+@Controller('chat/tickets')
+@UseGuards(CallerGuard)
+export class TicketsController {
+  constructor(private readonly tickets: TicketOffice) {}
+
+  @Post()
+  ticket(@CurrentCaller() { actor }: Caller): Ticket {
+    if (actor instanceof User) return this.tickets.issue(actor);
+    throw unauthorized('Only users of the desk get tickets.');
   }
 }

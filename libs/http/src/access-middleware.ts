@@ -1,0 +1,85 @@
+import { isIP, BlockList } from 'node:net';
+import type { IncomingMessage } from 'node:http';
+import { BadRequestException, ForbiddenException, Inject, Injectable, type NestMiddleware } from '@nestjs/common';
+import { HTTP_OPTIONS, type ToolLoopHttpOptions } from './http-options.js';
+
+/** The headers that a page of another origin may send, and those that it may read: with them it names its requests and reads on a stream that it lost. */
+export const CORS_HEADERS = {
+  allowedHeaders: ['authorization', 'content-type', 'idempotency-key', 'last-event-id'],
+  exposedHeaders: ['location', 'retry-after', 'x-vercel-ai-ui-message-stream', 'x-vercel-ai-data-stream'],
+} as const;
+
+/**
+ * Answers only under the application's own names, and only to its own pages and those that it admits. Without this, any web page could point a name of its own at 127.0.0.1 (DNS
+ * rebinding) and talk to the application through the visitor's browser. Names are checked where the options list them.
+ */
+@Injectable()
+export class AccessMiddleware implements NestMiddleware {
+  private readonly proxies: BlockList;
+
+  constructor(@Inject(HTTP_OPTIONS) private readonly options: ToolLoopHttpOptions) {
+    this.proxies = listOf(options.proxies ?? []);
+  }
+
+  /** @throws {ForbiddenException} For a host or a page that is not admitted. */
+  use(request: IncomingMessage, _response: unknown, next: () => void): void {
+    const { hosts, origins = [] } = this.options;
+    if (!hosts) return next();
+    assertSingle(request);
+    const { host, protocol } = this.addressOf(request);
+    if (!hosts.includes(host) && !isLoopback(host, request.socket.localPort))
+      throw forbidden('forbidden_host', `This server does not answer as "${host}".`);
+    const own = `${protocol}://${host}`;
+    const { origin = own } = request.headers;
+    if (![own, ...origins].includes(origin.toLowerCase()))
+      throw forbidden('forbidden_origin', `Pages of "${origin}" may not ask this server.`);
+    next();
+  }
+
+  /** The name under which the client has asked: a proxy that is trusted says it in headers of its own. */
+  private addressOf({ headers, socket }: IncomingMessage): { readonly host: string; readonly protocol: string } {
+    const isForwarded = this.isTrusted(socket.remoteAddress);
+    const forwarded = (name: string): string | undefined => (isForwarded ? lastOf(headers[name]) : undefined);
+    const host = forwarded('x-forwarded-host') ?? headers.host ?? '';
+    const protocol = forwarded('x-forwarded-proto') ?? ('encrypted' in socket ? 'https' : 'http');
+    return { host: host.toLowerCase(), protocol: protocol.toLowerCase() };
+  }
+
+  private isTrusted(address: string | undefined): boolean {
+    const family = isIP(address ?? '');
+    return address !== undefined && family !== 0 && this.proxies.check(address, family === 6 ? 'ipv6' : 'ipv4');
+  }
+}
+
+function assertSingle({ headersDistinct }: IncomingMessage): void {
+  for (const name of ['host', 'origin']) {
+    if ((headersDistinct[name] ?? []).length > 1) throw new BadRequestException(`Send one header ${name}, not several.`);
+  }
+}
+
+/** The value that the nearest proxy has written. */
+function lastOf(header: string | string[] | undefined): string | undefined {
+  const text = Array.isArray(header) ? header.at(-1) : header;
+  return text?.split(',').at(-1)?.trim();
+}
+
+/** Clients leave the port out where it is the protocol's own. */
+function isLoopback(host: string, port: number | undefined): boolean {
+  const suffix = port === 80 && !host.includes(':') ? '' : `:${port}`;
+  return host === `127.0.0.1${suffix}` || host === `localhost${suffix}`;
+}
+
+function listOf(proxies: readonly string[]): BlockList {
+  const list = new BlockList();
+  for (const proxy of proxies) {
+    const [address = '', prefix] = proxy.split('/');
+    const family = isIP(address) === 6 ? 'ipv6' : 'ipv4';
+    if (prefix === undefined) list.addAddress(address, family);
+    else list.addSubnet(address, Number(prefix), family);
+  }
+  return list;
+}
+
+function forbidden(code: string, message: string): ForbiddenException {
+  return new ForbiddenException({ code, message });
+}

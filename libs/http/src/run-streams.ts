@@ -1,0 +1,168 @@
+import { GoneException, HttpException, HttpStatus, Injectable, MethodNotAllowedException, type OnModuleDestroy } from '@nestjs/common';
+import type { LoopRequest, RunHandle } from '@toolloop/core';
+import { RunService } from '@toolloop/core/runs';
+import type { LoopEvent, Run } from '@toolloop/protocol';
+import type { EventEncoder, SeenEvent } from '@toolloop/ui-stream';
+import type { ServerResponse } from 'node:http';
+import { type AnyResponse, sendEvents } from './event-stream.js';
+import { CallerLimits } from './caller-limits.js';
+import { type Caller, type HttpLimits, type HttpRequest, limitsOf } from './http-options.js';
+import { FallenBehindError, OpenRun, OpenRuns, type RunNames } from './open-runs.js';
+import { ServedLoop } from './served-loop.js';
+
+/** A stream as a route opens it. */
+export interface StreamTerms {
+  /** Lets the run outlive its reader, for a protocol whose clients can read on. @default false */
+  readonly isResumable?: boolean;
+  /** The client's id of its chat, by which the protocol finds the run again. */
+  readonly chatId?: string;
+}
+
+/** The request and the response of a stream. */
+export interface StreamEnds {
+  readonly request: HttpRequest;
+  readonly response: AnyResponse & ServerResponse;
+}
+
+/** Opens runs for readers, finds them again, and sends what they say no faster than it is read. */
+@Injectable()
+export class RunStreams implements OnModuleDestroy {
+  private readonly open = new OpenRuns();
+
+  constructor(
+    private readonly served: ServedLoop,
+    private readonly runs: RunService,
+    private readonly callers: CallerLimits,
+  ) {}
+
+  onModuleDestroy(): void {
+    this.open.close();
+  }
+
+  /** The events of a question. A durable run is slowed by no reader; any other waits for its reader. */
+  async ask(request: LoopRequest, caller: Caller, terms: StreamTerms = {}): Promise<AsyncIterable<LoopEvent>> {
+    const { loop, options } = this.served;
+    if (!request.durable) return this.read(loop.open(request), caller, terms);
+    const { durable: _durable, ...queued } = request;
+    // It may have been started by another process.
+    if (request.requestId !== undefined) return this.runs.read(await this.runs.start(queued, options.loop), caller);
+    return this.followDurable(loop.open(request), caller);
+  }
+
+  /** The events of a durable run that this process performs, as they come; a reader that falls behind reads them from the log. */
+  private async *followDurable(handle: RunHandle, caller: Caller): AsyncGenerator<LoopEvent, void, undefined> {
+    const { keptBytes } = limitsOf(this.served.options);
+    const run = new OpenRun(handle, {}, { reconnectMs: 0, keptBytes, isDurable: true }, () => undefined);
+    let last = 0;
+    try {
+      for await (const event of run.read(0)) {
+        last = event.sequence;
+        yield event;
+      }
+    } catch (error) {
+      if (!(error instanceof FallenBehindError)) throw error;
+      yield* this.runs.read(handle.runId, caller, last);
+    }
+  }
+
+  /** The events of a run that was opened elsewhere, such as by a controller of the application. */
+  read(handle: RunHandle, caller: Caller, terms: StreamTerms = {}): AsyncIterable<LoopEvent> {
+    return this.open.add(handle, this.namesOf(caller, terms), this.limitsFor(terms)).read();
+  }
+
+  /** The events of a run that continues after an answer: those that follow, or all of a durable run. */
+  async resume(runId: string, caller: Caller, terms: StreamTerms = {}): Promise<AsyncIterable<LoopEvent>> {
+    const handle = await this.runs.reopen(runId, await this.served.termsOf(caller));
+    if (!handle) return this.runs.read(runId, caller);
+    return this.read(handle, caller, terms);
+  }
+
+  /**
+   * The events of a run behind a sequence. A client that connects again after the last one is told by a 204 that there is no more.
+   *
+   * @throws {GoneException} Where the run is not durable and those events are not kept any more.
+   */
+  async watch(
+    runId: string,
+    caller: Caller,
+    { after, isAgain }: { readonly after: number; readonly isAgain: boolean },
+  ): Promise<AsyncIterable<LoopEvent>> {
+    const run = this.open.find(runId, this.callers.ownerOf(caller));
+    if (run) {
+      if (isAgain && run.hasEnded && after >= run.lastSequence) throw noMore();
+      if (run.has(after)) return run.read(after);
+      throw new GoneException({ code: 'events_gone', message: 'The events behind this one are not kept any more.' });
+    }
+    const { status, lastSequence } = await this.runs.get(runId, caller); // it fails before anything is sent
+    if (isAgain && status === 'ended' && after >= lastSequence) throw noMore();
+    return this.runs.read(runId, caller, after);
+  }
+
+  /**
+   * The events behind the last one that a stream has shown which named its run.
+   *
+   * @throws {HttpException} 204 for anything else: the question is not asked again.
+   */
+  async watchSeen({ runId, sequence: after }: SeenEvent, caller: Caller): Promise<AsyncIterable<LoopEvent>> {
+    if (runId === undefined || !this.find(runId, caller)) throw noMore();
+    return this.watch(runId, caller, { after, isAgain: true });
+  }
+
+  /**
+   * All events of the run that answers in a chat.
+   *
+   * @throws {HttpException} 204 for a chat in which none does.
+   */
+  watchChat(chatId: string, caller: Caller): AsyncIterable<LoopEvent> {
+    const run = this.open.ofChat(this.namesOf(caller, { chatId }));
+    if (!run || run.hasEnded || !run.has(0)) throw noMore();
+    return run.read(0);
+  }
+
+  /** A run that this process reads for its caller, as the routes show it. */
+  find(runId: string, caller: Caller): Run | undefined {
+    return this.open.find(runId, this.callers.ownerOf(caller))?.view;
+  }
+
+  /** Ends a run that this process reads. Returns whether there is one. */
+  cancel(runId: string, caller: Caller, reason?: string): boolean {
+    const run = this.open.find(runId, this.callers.ownerOf(caller));
+    if (!run || run.hasEnded) return false;
+    run.cancel(reason);
+    return true;
+  }
+
+  /**
+   * Sends events to a reader until they end, or until it leaves.
+   *
+   * @throws {HttpException} 429 for one stream too many of an actor, 405 for a HEAD, which would run something for no one.
+   */
+  async send(
+    events: () => AsyncIterable<LoopEvent> | Promise<AsyncIterable<LoopEvent>>,
+    encoder: EventEncoder,
+    { request, response }: StreamEnds,
+    caller: Caller,
+  ): Promise<void> {
+    if (request.method === 'HEAD') throw new MethodNotAllowedException();
+    const close = this.callers.openStream(caller);
+    try {
+      await sendEvents(await events(), encoder, response, limitsOf(this.served.options));
+    } finally {
+      close();
+    }
+  }
+
+  private limitsFor({ isResumable = false }: StreamTerms): Pick<HttpLimits, 'reconnectMs' | 'keptBytes'> {
+    const { reconnectMs, keptBytes } = limitsOf(this.served.options);
+    return { reconnectMs: isResumable ? reconnectMs : 0, keptBytes };
+  }
+
+  private namesOf(caller: Caller, { chatId }: StreamTerms): RunNames {
+    const owner = this.callers.ownerOf(caller);
+    return { ...(owner !== undefined && { owner }), ...(chatId !== undefined && { chatId }) };
+  }
+}
+
+function noMore(): HttpException {
+  return new HttpException('The run is over.', HttpStatus.NO_CONTENT);
+}

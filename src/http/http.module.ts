@@ -1,0 +1,47 @@
+import { Module } from '@nestjs/common';
+import { ToolField } from '@toolloop/core';
+import { DurableHealth } from '@toolloop/durable';
+import { ToolLoopHttpModule, type ToolLoopHttpOptions } from '@toolloop/http';
+import { IsArray, IsString, MaxLength } from 'class-validator';
+import { IdentityModule } from '../identity/identity.module.js';
+import { TicketOffice, userOfRequest } from '../identity/tickets.js';
+import { principalOf, User } from '../identity/user.js';
+import { termsFor } from '../policy.js';
+import { SETTINGS, SettingsModule, type Settings } from '../settings.js';
+
+/** The form of an answer that a program reads. */
+export class Answer {
+  @ToolField({ description: 'The answer, in a sentence or two.' })
+  @IsString()
+  @MaxLength(4000)
+  answer!: string;
+
+  @ToolField({ description: 'Ids of the customers, orders, products and carts it rests on.' })
+  @IsArray()
+  @IsString({ each: true })
+  sources!: string[];
+}
+
+/** The routes of the desk: those of every Toolloop application, with the desk's users, policy and form of an answer. */
+@Module({
+  imports: [
+    ToolLoopHttpModule.forRootAsync({
+      imports: [IdentityModule, SettingsModule],
+      inject: [TicketOffice, DurableHealth, SETTINGS],
+      useFactory: (tickets: TicketOffice, health: DurableHealth, settings: Settings): ToolLoopHttpOptions => ({
+        identity: (request) => principalOf(userOfRequest(request, tickets)),
+        terms: ({ actor }) => (actor instanceof User ? termsFor(actor) : {}),
+        output: Answer,
+        argsOrigin: 'actor', // people fill in forms of the desk
+        hosts: settings.allowedHosts,
+        origins: settings.allowedOrigins,
+        limits: { requests: 0, openStreams: 100_000 }, // four users share the desk, and tests of load are one of them
+        readiness: async () => {
+          const { database, ...readiness } = await health.readiness();
+          return { ...readiness, checks: { database } };
+        },
+      }),
+    }),
+  ],
+})
+export class DeskHttpModule {}
