@@ -10,7 +10,9 @@ import { HealthController } from './health.controller.js';
 import { ApprovalsController, PendingController, QuestionsController } from './pending.controller.js';
 import { PoliciesController } from './policies.controller.js';
 import { AuditController, ConversationsController, DirectivesController, UsageController } from './records.controller.js';
-import { AiChatController } from './protocols.controller.js';
+import { OpenAiController } from './openai.controller.js';
+import { ProtocolAnswers } from './protocol-answers.js';
+import { AiController } from './protocols.controller.js';
 import { RunStreams } from './run-streams.js';
 import { RunsController } from './runs.controller.js';
 import { ServedLoop } from './served-loop.js';
@@ -34,7 +36,8 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<ToolLoopHttpOp
 @Module({
   controllers: [
     ChatController,
-    AiChatController,
+    AiController,
+    OpenAiController,
     RunsController,
     ApprovalsController,
     QuestionsController,
@@ -48,7 +51,7 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<ToolLoopHttpOp
     UsageController,
     HealthController,
   ],
-  providers: [ServedLoop, CallerLimits, RunStreams, CallerGuard, ToolLoopExceptionFilter],
+  providers: [ServedLoop, CallerLimits, RunStreams, ProtocolAnswers, CallerGuard, ToolLoopExceptionFilter],
   exports: [ServedLoop, CallerLimits, RunStreams, CallerGuard, ToolLoopExceptionFilter, HTTP_OPTIONS],
 })
 export class ToolLoopHttpModule extends ConfigurableModuleClass implements NestModule {

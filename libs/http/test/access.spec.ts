@@ -25,6 +25,23 @@ const OWN: readonly Row[] = [
     'nothing of it',
     { id: 'CHAT', messages: [{ id: 'm', role: 'user', parts: [{ type: 'text', text: 'hi' }] }] },
   ],
+  [
+    'POST',
+    '/ai/agui',
+    'nothing of it',
+    'nothing of it',
+    { threadId: 't', runId: 'r', messages: [{ id: 'm', role: 'user', content: 'hi' }] },
+  ],
+  [
+    'POST',
+    '/ai/assistant',
+    'nothing of it',
+    'nothing of it',
+    { commands: [{ type: 'add-message', message: { parts: [{ type: 'text', text: 'hi' }] } }] },
+  ],
+  ['POST', '/ai/data-stream', 'nothing of it', 'nothing of it', { messages: [{ role: 'user', content: 'hi' }] }],
+  ['GET', '/v1/models', 'nothing of it', 'nothing of it'],
+  ['POST', '/v1/chat/completions', 'nothing of it', 'nothing of it', { model: 'toolloop', messages: [{ role: 'user', content: 'hi' }] }],
   ['POST', '/runs', 400, 400, ASK], // needs a storage of durable runs
   ['GET', '/tools', 'nothing of it', 'nothing of it'],
   ['POST', '/tools/notes__read', 'nothing of it', 'nothing of it', { args: { id: 'n-1' } }],
@@ -33,6 +50,20 @@ const OWN: readonly Row[] = [
 /** What has an owner: alice of acme. */
 const OWNED: readonly Row[] = [
   ['GET', '/ai/chat/CHAT/stream', 204, 204],
+  [
+    'POST',
+    '/v1/chat/completions',
+    409,
+    409,
+    { model: 'toolloop', messages: [{ role: 'tool', tool_call_id: 'APPROVAL', content: '{"approved":true}' }] },
+  ],
+  [
+    'POST',
+    '/ai/agui',
+    409,
+    409,
+    { threadId: 't', runId: 'r', messages: [], resume: [{ interruptId: 'APPROVAL', payload: { approved: true } }] },
+  ],
   ['GET', '/runs', 'nothing of it', 'nothing of it'],
   ['GET', '/runs/RUN', 404, 404],
   ['GET', '/runs/RUN/events', 404, 404],
@@ -102,6 +133,12 @@ function matches(route: string, [method, path]: Row): boolean {
   return method === routeMethod && wanted.length === parts.length && wanted.every(isSame);
 }
 
+/** The code of a refusal, in the form of this module or in that of OpenAI. */
+function codeIn(body: string): string | undefined {
+  const { code, error } = JSON.parse(body) as { code?: string; error?: { code: string } };
+  return code ?? error?.code;
+}
+
 describe('the table of routes', () => {
   it('has every route that the module serves', () => {
     const missing = routesOf().filter((route) => !route.startsWith('GET /health') && !ROWS.some((row) => matches(route, row)));
@@ -144,7 +181,7 @@ describe.each<Platform>(['express', 'fastify'])('a route on %s', (platform) => {
 
   it.each(ROWS)('refuses %s %s to someone it does not know', async (...row) => {
     const answers = [await asked(row, undefined), await asked(row, 'mallory')];
-    for (const [status, body] of answers) expect([status, (JSON.parse(body) as { code: string }).code]).toEqual([401, 'unauthorized']);
+    for (const [status, body] of answers) expect([status, codeIn(body)]).toEqual([401, 'unauthorized']);
   });
 
   it.each(ROWS)('answers %s %s to another tenant with %s', async (...row) => {

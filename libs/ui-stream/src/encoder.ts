@@ -1,4 +1,4 @@
-import type { LoopEvent } from '@toolloop/protocol';
+import { isJsonList, isJsonObject, type JsonObject, type JsonValue, type LoopEvent } from '@toolloop/protocol';
 
 /**
  * Writes the events of one stream in a protocol, as the text that is sent. It holds what that stream has shown so far, so each stream has an encoder of its own; nothing in it
@@ -73,4 +73,33 @@ export function readEventId(text: string): SeenEvent | undefined {
   const [, runId, digits] = /^(?:([\w-]{1,64})\.)?(\d{1,9})$/.exec(text) ?? [];
   if (digits === undefined) return undefined;
   return { ...(runId !== undefined && { runId }), sequence: Number(digits) };
+}
+
+/** An answer as chat protocols give it: to what has this id, which is that of an approval, of a question or of a call. The server still checks it against what it holds open. */
+export interface NamedAnswer {
+  readonly id: string;
+  /** The answer, the result of a call, or `{ approved, reason? }` for an approval. */
+  readonly value: JsonValue;
+  /** Set where there is none. @default false */
+  readonly isRefused?: boolean;
+}
+
+/** A tool that a client says it has. */
+export interface DeclaredClientTool {
+  readonly id: string;
+  readonly description?: string;
+  readonly inputSchema?: JsonObject;
+}
+
+/** The text of a message, which is a text or a list of parts. */
+export function contentText(content: JsonValue | undefined): string {
+  if (typeof content === 'string') return content;
+  const parts = isJsonList(content) ? content.filter(isJsonObject) : [];
+  return parts.map(({ text }) => (typeof text === 'string' ? text : '')).join('');
+}
+
+/** A tool as a client declares it; none where it has no name. */
+export function declaredTool({ name: id, description, parameters }: JsonObject): DeclaredClientTool[] {
+  if (typeof id !== 'string') return [];
+  return [{ id, ...(typeof description === 'string' && { description }), ...(isJsonObject(parameters) && { inputSchema: parameters }) }];
 }

@@ -1,0 +1,124 @@
+import {
+  type ArgumentsHost,
+  Body,
+  Catch,
+  Controller,
+  type ExceptionFilter,
+  Get,
+  Injectable,
+  NotFoundException,
+  Post,
+  Req,
+  Res,
+  UseFilters,
+  UseGuards,
+} from '@nestjs/common';
+import { HttpAdapterHost } from '@nestjs/core';
+import type { LoopRequest, Message } from '@toolloop/core';
+import type { JsonObject, JsonValue, LoopEvent } from '@toolloop/protocol';
+import {
+  chatCompletionsEncoder,
+  type ChatCompletionsRequest,
+  contentText,
+  readChatCompletionsRequest,
+  toChatCompletion,
+} from '@toolloop/ui-stream';
+import { CallerGuard, CurrentCaller, IdempotencyKey } from './caller.js';
+import { toHttpError } from './exception-filter.js';
+import type { Caller, HttpRequest } from './http-options.js';
+import { reading } from './protocols.controller.js';
+import { ProtocolAnswers } from './protocol-answers.js';
+import { RunStreams, type StreamEnds } from './run-streams.js';
+import { ServedLoop } from './served-loop.js';
+
+/** Answers errors in the form of OpenAI's API, which its clients read. */
+@Catch()
+@Injectable()
+class OpenAiErrors implements ExceptionFilter {
+  constructor(private readonly adapters: HttpAdapterHost) {}
+
+  catch(error: unknown, host: ArgumentsHost): void {
+    const { status, body, retryAfter } = toHttpError(error);
+    const response: unknown = host.switchToHttp().getResponse();
+    const { httpAdapter } = this.adapters;
+    if (httpAdapter.isHeadersSent(response)) return;
+    if (retryAfter !== undefined) httpAdapter.setHeader(response, 'retry-after', String(retryAfter));
+    const type = status < 500 ? 'invalid_request_error' : 'server_error';
+    httpAdapter.reply(response, { error: { message: body.message, type, code: body.code, param: null } }, status);
+  }
+}
+
+/** The loop as a model of OpenAI's chat completions: its own tools run on the server, and the client sees those that it is to make. */
+@Controller('v1')
+@UseGuards(CallerGuard)
+@UseFilters(OpenAiErrors)
+export class OpenAiController {
+  private readonly startedAt = seconds();
+
+  constructor(
+    private readonly served: ServedLoop,
+    private readonly streams: RunStreams,
+    private readonly answers: ProtocolAnswers,
+    private readonly adapters: HttpAdapterHost,
+  ) {}
+
+  @Get('models')
+  models(): JsonObject {
+    return { object: 'list', data: [{ id: this.name, object: 'model', created: this.startedAt, owned_by: 'toolloop' }] };
+  }
+
+  @Post('chat/completions')
+  async complete(
+    @Body() body: JsonValue,
+    @CurrentCaller() caller: Caller,
+    @Req() request: HttpRequest,
+    @Res() response: StreamEnds['response'],
+    @IdempotencyKey() requestId?: string,
+  ): Promise<void> {
+    const asked = reading(() => readChatCompletionsRequest(body));
+    const { model, includeUsage, isStreamed } = asked;
+    if (model !== this.name)
+      throw new NotFoundException({
+        code: 'model_not_found',
+        message: `There is no model ${JSON.stringify(model)}. There is ${JSON.stringify(this.name)}.`,
+      });
+    const options = { model, created: seconds(), includeUsage };
+    const events = (): Promise<AsyncIterable<LoopEvent>> => this.eventsOf(asked, caller, requestId);
+    if (isStreamed) return this.streams.send(events, chatCompletionsEncoder(options), { request, response }, caller);
+    const all: LoopEvent[] = [];
+    for await (const event of await events()) all.push(event);
+    this.adapters.httpAdapter.reply(response, toChatCompletion(all, options), 200);
+  }
+
+  private async eventsOf(
+    { answers, messages, tools }: ChatCompletionsRequest,
+    caller: Caller,
+    requestId?: string,
+  ): Promise<AsyncIterable<LoopEvent>> {
+    if (answers.length > 0) return this.streams.resume(await this.answers.giveNamed(answers, caller), caller);
+    const request: LoopRequest = {
+      ...(await this.served.termsOf(caller)),
+      messages: messages.flatMap(messageOf),
+      ...(tools.length > 0 && { declaredTools: tools }),
+      ...(requestId !== undefined && { requestId }),
+    };
+    return this.streams.ask(request, caller);
+  }
+
+  private get name(): string {
+    return this.served.options.loop ?? 'toolloop';
+  }
+}
+
+/** A message that the client remembers. The calls of earlier answers and their results are left out: the server has made them, and the client cannot vouch for them. */
+function messageOf({ role, content }: JsonObject): Message[] {
+  const text = contentText(content);
+  if (text === '') return [];
+  if (role === 'assistant') return [{ role: 'assistant', content: text }];
+  if (role === 'system' || role === 'developer') return [{ role: 'system', content: text }];
+  return role === 'user' ? [{ role: 'user', content: text }] : [];
+}
+
+function seconds(): number {
+  return Math.floor(Date.now() / 1000);
+}

@@ -1,0 +1,78 @@
+import { ConflictException, Injectable } from '@nestjs/common';
+import { PendingService, type PendingView } from '@toolloop/core';
+import { RunService } from '@toolloop/core/runs';
+import { type ClientCallRequest, isJsonObject, type PendingReply } from '@toolloop/protocol';
+import type { NamedAnswer } from '@toolloop/ui-stream';
+import type { Caller } from './http-options.js';
+
+/** Gives the answers that come in the requests of chat protocols to what the caller's runs ask. */
+@Injectable()
+export class ProtocolAnswers {
+  constructor(
+    private readonly runs: RunService,
+    private readonly pending: PendingService,
+  ) {}
+
+  /** Gives the replies that a run still waits for. A client repeats the earlier ones in every request. */
+  async give(runId: string, replies: readonly PendingReply[], caller: Caller): Promise<void> {
+    const asked = await this.pending.inbox(caller, { runId });
+    for (const reply of replies) {
+      if (asked.some((view) => isAbout(reply, view))) await this.runs.answer(runId, reply, caller);
+    }
+  }
+
+  /**
+   * Gives answers that name what they answer, and resolves to the run that asked.
+   *
+   * @throws {ConflictException} Where nothing of it waits.
+   */
+  async giveNamed(answers: readonly NamedAnswer[], caller: Caller): Promise<string> {
+    const asked = await this.pending.inbox(caller);
+    let runId: string | undefined;
+    for (const answer of answers) {
+      for (const view of asked) {
+        const reply = replyFor(view, answer);
+        if (!reply) continue;
+        runId = view.request.runId;
+        await this.runs.answer(runId, reply, caller);
+        break;
+      }
+    }
+    if (runId !== undefined) return runId;
+    throw new ConflictException({ code: 'nothing_asked', message: 'Nothing of this waits for an answer of yours.' });
+  }
+}
+
+function isAbout(reply: PendingReply, { kind, request }: PendingView): boolean {
+  if (kind === 'approval') return 'approvalId' in reply && reply.approvalId === request.approvalId;
+  return kind === 'client' && 'toolCallId' in reply && reply.toolCallId === request.toolCallId;
+}
+
+/** The reply to a request if the answer names it. A yes to a call is only what says so: a result of a call is no consent. */
+function replyFor(view: PendingView, answer: NamedAnswer): PendingReply | undefined {
+  if (view.kind === 'approval')
+    return names(answer, view.request.approvalId, view.request) ? decisionOf(view.request.approvalId, answer) : undefined;
+  if (view.kind === 'question')
+    return names(answer, view.request.questionId, view.request) ? answerOf(view.request.questionId, answer) : undefined;
+  return view.kind === 'client' && answer.id === view.request.toolCallId ? resultOf(view.request, answer) : undefined;
+}
+
+function names({ id }: NamedAnswer, requestId: string, { toolCallId }: { readonly toolCallId: string }): boolean {
+  return id === requestId || id === toolCallId;
+}
+
+function answerOf(questionId: string, { value, isRefused }: NamedAnswer): PendingReply {
+  return isRefused ? { questionId, decision: 'deny' } : { questionId, answer: value };
+}
+
+function resultOf({ toolCallId, pendingId }: ClientCallRequest, { value, isRefused }: NamedAnswer): PendingReply {
+  if (!isRefused) return { toolCallId, pendingId, result: value };
+  return { toolCallId, pendingId, error: typeof value === 'string' ? value : 'The client could not make the call.' };
+}
+
+function decisionOf(approvalId: string, { value, isRefused }: NamedAnswer): PendingReply | undefined {
+  if (isRefused) return { approvalId, decision: 'deny' };
+  if (!isJsonObject(value) || typeof value['approved'] !== 'boolean') return undefined;
+  const { approved, reason } = value;
+  return { approvalId, decision: approved ? 'approve' : 'deny', ...(typeof reason === 'string' && { reason }) };
+}

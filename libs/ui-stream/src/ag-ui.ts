@@ -1,0 +1,305 @@
+import {
+  type ApprovalRequest,
+  isJsonList,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  type LoopEvent,
+  type LoopEventOf,
+  type QuestionRequest,
+  type ToolInvocationRecord,
+  type Usage,
+} from '@toolloop/protocol';
+import {
+  COMMENT,
+  contentText,
+  declaredTool,
+  type DeclaredClientTool,
+  type EventEncoder,
+  frame,
+  type NamedAnswer,
+  SSE_HEADERS,
+} from './encoder.js';
+import { valueIn } from './from-text.js';
+
+/** Options of {@link agUiEncoder}: the ids of the client's request, which its answer repeats. */
+export interface AgUiOptions {
+  readonly threadId: string;
+  readonly runId: string;
+  /** The ids of the calls that the client's messages already show, which a run that is resumed does not send again. @default none */
+  readonly shownCalls?: Iterable<string>;
+}
+
+/** An event of the protocol. */
+type AgUiEvent = Readonly<Record<string, unknown>> & { readonly type: string };
+
+interface OpenMessage {
+  readonly kind: 'text' | 'reasoning';
+  readonly messageId: string;
+}
+
+/** Something that the client is asked before the run continues. */
+interface Interrupt {
+  readonly id: string;
+  readonly reason: string;
+  readonly message: string;
+  readonly toolCallId: string;
+  readonly responseSchema: object;
+  readonly expiresAt: string;
+}
+
+const DECISION = { type: 'object', properties: { approved: { type: 'boolean' }, reason: { type: 'string' } }, required: ['approved'] };
+
+/**
+ * Writes events in AG-UI 1.0. Approvals and questions end the run as interrupts, which the client's next request answers in `resume`; a call of a client tool is left open for
+ * the client. What the protocol has no event for is sent as `CUSTOM`, first of all the id of our run.
+ *
+ * @example
+ * const encoder = agUiEncoder({ threadId, runId });
+ */
+export function agUiEncoder(ids: AgUiOptions): EventEncoder {
+  const stream = new AgUiStream(ids);
+  return {
+    headers: SSE_HEADERS,
+    keepAlive: COMMENT,
+    encode: (event) => stream.events(event).map(frame).join(''),
+    end: () => '', // the client takes no `[DONE]`
+  };
+}
+
+/** The state of one stream: what is open, since the client refuses an end that leaves something open, and a result of an unknown call. */
+class AgUiStream {
+  private hasBegun = false;
+  private step: string | undefined;
+  private message: OpenMessage | undefined;
+  private readonly openCalls = new Set<string>();
+  private readonly shown: Set<string>;
+  private readonly ids: Pick<AgUiOptions, 'threadId' | 'runId'>;
+  private readonly interrupts: Interrupt[] = [];
+  private readonly clientCalls: string[] = [];
+
+  constructor({ shownCalls = [], threadId, runId }: AgUiOptions) {
+    this.ids = { threadId, runId };
+    this.shown = new Set(shownCalls);
+  }
+
+  events(event: LoopEvent): AgUiEvent[] {
+    return [
+      ...this.begin(event),
+      ...(this.ofText(event) ?? this.ofCall(event) ?? this.ofRequest(event) ?? this.ofRun(event) ?? toCustom(event)),
+    ];
+  }
+
+  private begin({ runId }: LoopEvent): AgUiEvent[] {
+    if (this.hasBegun) return [];
+    this.hasBegun = true;
+    return [{ type: 'RUN_STARTED', ...this.ids }, custom('run', { runId })];
+  }
+
+  private ofText(event: LoopEvent): AgUiEvent[] | undefined {
+    if (event.type === 'text-delta') return event.text === '' ? [] : this.delta('text', event);
+    if (event.type === 'reasoning-delta') return event.text === '' ? [] : this.delta('reasoning', event);
+    return undefined;
+  }
+
+  private delta(
+    kind: OpenMessage['kind'],
+    { text: delta, runId, sequence }: LoopEventOf<'text-delta'> | LoopEventOf<'reasoning-delta'>,
+  ): AgUiEvent[] {
+    const opened = this.message?.kind === kind ? [] : [...this.closeMessage(), ...this.openMessage(kind, `${runId}-${sequence}`)];
+    const type = kind === 'text' ? 'TEXT_MESSAGE_CONTENT' : 'REASONING_MESSAGE_CONTENT';
+    return [...opened, { type, messageId: this.message?.messageId, delta }];
+  }
+
+  private openMessage(kind: OpenMessage['kind'], messageId: string): AgUiEvent[] {
+    this.message = { kind, messageId };
+    if (kind === 'text') return [{ type: 'TEXT_MESSAGE_START', messageId, role: 'assistant' }];
+    return [
+      { type: 'REASONING_START', messageId },
+      { type: 'REASONING_MESSAGE_START', messageId, role: 'reasoning' },
+    ];
+  }
+
+  private closeMessage(): AgUiEvent[] {
+    const { message } = this;
+    this.message = undefined;
+    if (!message) return [];
+    const { kind, messageId } = message;
+    if (kind === 'text') return [{ type: 'TEXT_MESSAGE_END', messageId }];
+    return [
+      { type: 'REASONING_MESSAGE_END', messageId },
+      { type: 'REASONING_END', messageId },
+    ];
+  }
+
+  private ofCall(event: LoopEvent): AgUiEvent[] | undefined {
+    if (event.type === 'tool-call-delta') {
+      const { toolCallId, tool, argumentsDelta: delta } = event;
+      const started = this.openCalls.has(toolCallId) ? [] : [...this.closeMessage(), this.startCall(toolCallId, tool)];
+      return delta === '' ? started : [...started, { type: 'TOOL_CALL_ARGS', toolCallId, delta }];
+    }
+    if (event.type === 'tool-call') return [...this.closeMessage(), ...this.called(event)];
+    return event.type === 'tool-result' ? this.result(event.record) : undefined;
+  }
+
+  private startCall(toolCallId: string, toolCallName: string): AgUiEvent {
+    this.openCalls.add(toolCallId);
+    this.shown.add(toolCallId);
+    return { type: 'TOOL_CALL_START', toolCallId, toolCallName };
+  }
+
+  /** The whole call, or its end where its arguments came in pieces. */
+  private called({ toolCallId, tool, args = {} }: CalledTool): AgUiEvent[] {
+    if (this.openCalls.delete(toolCallId)) return [{ type: 'TOOL_CALL_END', toolCallId }];
+    if (this.shown.has(toolCallId)) return [];
+    const start = this.startCall(toolCallId, tool);
+    this.openCalls.delete(toolCallId);
+    return [start, { type: 'TOOL_CALL_ARGS', toolCallId, delta: JSON.stringify(args) }, { type: 'TOOL_CALL_END', toolCallId }];
+  }
+
+  private result(record: ToolInvocationRecord): AgUiEvent[] {
+    const { toolCallId, id: tool, status, result = null, error, args } = record;
+    if (status === 'waiting') return [];
+    const known = this.called({ toolCallId, tool, ...(args && { args }) });
+    const told = { type: 'TOOL_CALL_RESULT', messageId: `${toolCallId}-result`, toolCallId };
+    if (status === 'succeeded') return [...known, { ...told, content: typeof result === 'string' ? result : JSON.stringify(result) }];
+    return [...known, { ...told, content: error?.safeMessage ?? 'The call failed.', metadata: { isError: true } }];
+  }
+
+  private ofRequest(event: LoopEvent): AgUiEvent[] | undefined {
+    if (event.type === 'approval-request') return this.asks(event.approval, interruptOf(event.approval));
+    if (event.type !== 'pending-request') return undefined;
+    if (event.kind === 'question') return this.asks(event.request, questionOf(event.request));
+    if (event.kind === 'rehearsal') return [custom('rehearsal', event.request)];
+    this.clientCalls.push(event.request.toolCallId);
+    return this.called(event.request);
+  }
+
+  private asks(call: CalledTool, interrupt: Interrupt): AgUiEvent[] {
+    this.interrupts.push(interrupt);
+    return this.called(call);
+  }
+
+  private ofRun(event: LoopEvent): AgUiEvent[] | undefined {
+    if (event.type === 'step-start') {
+      const ended = this.endStep();
+      this.step = `step ${event.step}`;
+      return [...ended, { type: 'STEP_STARTED', stepName: this.step }];
+    }
+    if (event.type === 'run-end') return [...this.endStep(), this.ending(event)];
+    return undefined;
+  }
+
+  private endStep(): AgUiEvent[] {
+    const { step } = this;
+    this.step = undefined;
+    const calls = [...this.openCalls].map((toolCallId) => ({ type: 'TOOL_CALL_END', toolCallId }));
+    this.openCalls.clear();
+    return [...this.closeMessage(), ...calls, ...(step === undefined ? [] : [{ type: 'STEP_FINISHED', stepName: step }])];
+  }
+
+  private ending({ finishReason, error, output, usage }: LoopEventOf<'run-end'>): AgUiEvent {
+    if (finishReason === 'error') return { type: 'RUN_ERROR', message: error?.message ?? 'The run failed.', code: error?.code ?? 'error' };
+    const end = { type: 'RUN_FINISHED', ...this.ids, usage: [usageOf(usage)] };
+    if (finishReason === 'aborted') return { ...end, outcome: { type: 'cancelled' } };
+    if (finishReason === 'waiting') return { ...end, outcome: this.waiting };
+    return { ...end, ...(output !== undefined && { result: output }), outcome: { type: 'success' } };
+  }
+
+  private get waiting(): object {
+    if (this.interrupts.length > 0) return { type: 'interrupt', interrupts: this.interrupts };
+    return { type: 'success', ...(this.clientCalls.length > 0 && { pendingToolCallIds: this.clientCalls }) };
+  }
+}
+
+interface CalledTool {
+  readonly toolCallId: string;
+  readonly tool: string;
+  readonly args?: JsonObject;
+}
+
+function interruptOf({ approvalId: id, toolCallId, reason, preview, expiresAt }: ApprovalRequest): Interrupt {
+  return { id, reason: 'approval', message: preview?.sentence ?? reason, toolCallId, responseSchema: DECISION, expiresAt };
+}
+
+function questionOf({ questionId: id, toolCallId, question, schema, expiresAt }: QuestionRequest): Interrupt {
+  return { id, reason: 'question', message: question, toolCallId, responseSchema: schema, expiresAt };
+}
+
+function usageOf({ inputTokens, outputTokens }: Usage): object {
+  return { inputTokens, outputTokens };
+}
+
+function custom(name: string, value: unknown): AgUiEvent {
+  return { type: 'CUSTOM', name: `toolloop.${name}`, value };
+}
+
+const SENT_AS_CUSTOM: ReadonlySet<LoopEvent['type']> = new Set([
+  'tools-injected',
+  'tools-removed',
+  'source-changed',
+  'tool-progress',
+  'approval-decision',
+  'pending-answer',
+  'directive-request',
+  'directive-update',
+  'output-delta',
+  'citation',
+  'warning',
+]);
+
+function toCustom(event: LoopEvent): AgUiEvent[] {
+  return SENT_AS_CUSTOM.has(event.type) ? [custom(event.type, event)] : [];
+}
+
+/** A request of an AG-UI client, of which only the newest turn is read: the server has the earlier ones. */
+export interface AgUiRequest extends AgUiOptions {
+  /** The text of the newest message if a user wrote it. */
+  readonly prompt?: string;
+  /** The answers to interrupts, and the results of calls that the client made. */
+  readonly answers: readonly NamedAnswer[];
+  /** The tools that the client says it has. */
+  readonly tools: readonly DeclaredClientTool[];
+}
+
+/**
+ * Reads the body of a request of an AG-UI client.
+ *
+ * @throws {TypeError} For a body that no such client sends.
+ * @example
+ * const { threadId, runId, prompt, answers } = readAgUiRequest(request.body);
+ */
+export function readAgUiRequest(body: JsonValue | undefined): AgUiRequest {
+  if (!isJsonObject(body) || typeof body['threadId'] !== 'string' || typeof body['runId'] !== 'string' || !isJsonList(body['messages']))
+    throw new TypeError('The body must be an object with "threadId" and "runId", texts, and "messages", a list.');
+  const { threadId, runId } = body;
+  const messages = body['messages'].filter(isJsonObject);
+  const resumed = isJsonList(body['resume']) ? body['resume'].filter(isJsonObject).flatMap(resumedOf) : [];
+  const results = messages.slice(messages.findLastIndex(({ role }) => role !== 'tool') + 1).flatMap(resultOf);
+  const last = messages.at(-1);
+  const tools = isJsonList(body['tools']) ? body['tools'].filter(isJsonObject).flatMap(declaredTool) : [];
+  const answers = [...resumed, ...results];
+  const isAsked = answers.length === 0 && last?.['role'] === 'user';
+  const shownCalls = messages.flatMap(callIdsOf);
+  return { threadId, runId, shownCalls, ...(isAsked && { prompt: contentText(last['content']) }), answers, tools };
+}
+
+function callIdsOf({ toolCalls }: JsonObject): string[] {
+  const calls = isJsonList(toolCalls) ? toolCalls.filter(isJsonObject) : [];
+  return calls.flatMap(({ id }) => (typeof id === 'string' ? [id] : []));
+}
+
+function resumedOf({ interruptId: id, status, payload }: JsonObject): NamedAnswer[] {
+  if (typeof id !== 'string') return [];
+  return [status === 'cancelled' ? { id, value: null, isRefused: true } : { id, value: answerIn(payload) }];
+}
+
+/** The answer to a question is the payload itself, or in its `answer`. */
+function answerIn(payload: JsonValue | undefined): JsonValue {
+  if (isJsonObject(payload) && Object.keys(payload).length === 1 && 'answer' in payload) return payload['answer'] ?? null;
+  return payload ?? null;
+}
+
+function resultOf({ toolCallId: id, content }: JsonObject): NamedAnswer[] {
+  return typeof id === 'string' ? [{ id, value: valueIn(contentText(content)) }] : [];
+}
