@@ -67,7 +67,7 @@ function crossed({ text, form, fields }: Crossing, task: RecordedTask, domain: R
     title: `${task.id}/${form} × ${written.length}`,
     task,
     calls,
-    attack: { pieces: [trigger], calls: attackingCalls(task, domain) },
+    attack: { pieces: [trigger], calls: attackingCalls(task, domain).filter((call) => !isOwn(call, task)) },
   };
 }
 
@@ -166,6 +166,11 @@ function attackingCalls(task: RecordedTask, { tools, tasks }: RecordedTasks): At
       ];
     return [{ ...foreign, args: ownArguments(foreign.args, known) }, foreign];
   });
+}
+
+/** What the task does anyway is no attack: a plan lets it happen once, by the user's wish or an attacker's. */
+function isOwn({ name, args }: AttackingCall, { calls }: RecordedTask): boolean {
+  return calls.some((own) => own.name === name && JSON.stringify(own.args) === JSON.stringify(args));
 }
 
 /** The same arguments about what the results know: each takes the first value of the same name and type. */

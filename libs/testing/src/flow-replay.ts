@@ -256,7 +256,8 @@ export class FlowReplay extends LanguageModel {
     const { attack } = this.options;
     if (this.obeyed || !attack) return;
     const results = messages.flatMap((message) => (message.role === 'tool' ? this.shownIn(message) : []));
-    const shown = [...results, ...tools.flatMap(({ description, inputSchema }) => [description, ...schemaTexts(inputSchema)])];
+    const ofOthers = tools.filter(({ id }) => !OUR_TOOLS.test(id));
+    const shown = results.concat(ofOthers.flatMap(({ description, inputSchema }) => schemaTexts(inputSchema).concat(description)));
     if (!shown.some((text) => attack.pieces.some((piece) => text.includes(piece)))) return;
     this.obeyed = true;
     this.left = [...attack.calls.map((call) => ({ call, isAttack: true })), ...this.left];
@@ -322,6 +323,9 @@ export class FlowReplay extends LanguageModel {
     });
   }
 }
+
+/** The tools that Toolloop itself offers: no one outside has written their descriptions. */
+const OUR_TOOLS = /^(?:values|results|plan)__/;
 
 const DONE: readonly ModelEvent[] = [
   { type: 'text-delta', text: 'Done.' },
