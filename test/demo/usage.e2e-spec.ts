@@ -16,6 +16,9 @@ async function usageFor(user: string, query = ''): Promise<readonly [status: num
   return [response.status, (await response.json()) as Record<string, unknown>];
 }
 
+/** The place of a page that no report has given: a text which a database cannot take. */
+const FORGED = Buffer.from(JSON.stringify([['day', '\0']])).toString('base64url');
+
 describe('the usage of the desk', () => {
   it('is shown to the operator of a tenant, by actor, tool, model and day', async () => {
     const [status, { rows }] = await usageFor('ops', '?groupBy=actor,tool');
@@ -43,12 +46,19 @@ describe('the usage of the desk', () => {
     expect(await usageFor('ops', '?tenant=globex')).toMatchObject([403, { code: 'not_permitted' }]);
   });
 
-  it.each(['?from=yesterday', '?groupBy=week', '?limit=5000', '?limit=x', '?after=x&groupBy=day', '?groupby=day', '?actor=a&actor=b'])(
-    'is refused for %s, with a reason',
-    async (query) => {
-      const [status, { message }] = await usageFor('ops', query);
-      expect(status).toBe(400);
-      expect(message).toMatch(/\w/);
-    },
-  );
+  it.each([
+    '?from=yesterday',
+    '?groupBy=week',
+    '?limit=5000',
+    '?limit=x',
+    '?after=x&groupBy=day',
+    '?groupby=day',
+    '?actor=a&actor=b',
+    '?from=0000-01-01&to=0000-02-01',
+    `?groupBy=day&after=${FORGED}`,
+  ])('is refused for %s, with a reason', async (query) => {
+    const [status, { message }] = await usageFor('ops', query);
+    expect(status).toBe(400);
+    expect(message).toMatch(/\w/);
+  });
 });

@@ -1,5 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable, type OnModuleDestroy } from '@nestjs/common';
+import { asStoreAttempt } from '@toolloop/core/internal';
 import type { DataPolicyEngine } from '@toolloop/core/policy';
 import { Database } from './database/database.js';
 
@@ -45,7 +46,7 @@ export class DurableHealth implements OnModuleDestroy {
     if ((this.database.silentMs ?? Number.POSITIVE_INFINITY) < RECENT_MS) return true;
     const over = new AbortController();
     const late = wait(LONGEST_ANSWER_MS, false, { ref: false, signal: over.signal }).catch(() => false);
-    const asked = this.database.query('select 1', []).then(
+    const asked = asStoreAttempt(() => this.database.query('select 1', [])).then(
       () => true,
       () => false,
     );

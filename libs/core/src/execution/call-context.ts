@@ -13,6 +13,7 @@ import { CallFailure, Interruption, linkSignal, unexplained, untilAborted } from
 import { advance, type Call, type ExecutionScope, type ReadCall } from './call.js';
 import { CallCredentials, discreet, discreetLogger } from './credentials.js';
 import { projected, RedactionError } from './describe.js';
+import { deniedToolMessage } from './resolve-tool.js';
 
 /** A call's context while code of the application runs in it. Close it when that code is done, or out of time. */
 export interface OpenContext {
@@ -81,6 +82,18 @@ export class CallContextFactory {
       link.release();
     };
     return { context, report, close };
+  }
+
+  /**
+   * Refuses a call that an operator has stopped since it was let in.
+   *
+   * @throws {CallFailure} `policy_denied`, or for a directive `aborted`: it is put off.
+   */
+  assertNotStopped(call: ReadCall): void {
+    const { tool, scope } = call;
+    const decision = this.inForce.stopRuling(subjectOf(tool, scope.actor));
+    if (decision && scope.performing) throw CallFailure.of('aborted', STOPPED);
+    if (decision) throw CallFailure.of('policy_denied', deniedToolMessage(advance(call, { decision })));
   }
 
   /** Runs code of the application inside AsyncLocalStorage. */

@@ -67,7 +67,7 @@ export class ToolInvoker {
       if (tool.concurrency !== undefined) freeSlot = await this.slots.take(tool.spec.declaredId, tool.concurrency, context.signal);
       // Within the time limit: of a request-scoped provider the layers are made with it.
       layers = await inTime(tool.layers?.(scope.run), context.signal);
-      const answer = this.contexts.run(context, () => this.intercepted(method, layers, onProgress));
+      const answer = this.contexts.run(context, () => this.intercepted(running, layers, onProgress));
       const result: unknown = await inTime(answer, context.signal);
       method.close();
       inner?.assertEnded();
@@ -88,7 +88,8 @@ export class ToolInvoker {
   }
 
   /** `ToolInterceptor`s, then Nest's, then the method. */
-  private intercepted(method: ToolMethod, layers: ToolLayers | undefined, onProgress: OnProgress): unknown {
+  private intercepted({ method, call: made }: RunningCall, layers: ToolLayers | undefined, onProgress: OnProgress): unknown {
+    if (method.changesThings || made.scope.retry) this.contexts.assertNotStopped(made); // it may have waited for its key, its turn or another attempt
     const interceptors = this.interceptors ?? this.prepare();
     if (interceptors.length === 0 && !layers) return method.call();
     const { invocation } = method;

@@ -98,6 +98,8 @@ class AskingRun {
 const current = new AsyncLocalStorage<AskingRun | undefined>();
 /** Set within a transaction that is repeated as a whole. */
 const parts = new AsyncLocalStorage<true>();
+/** Set within an attempt at a call of a store. */
+const attempts = new AsyncLocalStorage<boolean>();
 
 /** One attempt at a call of a store; attempts count from 1. */
 type Attempt<Result> = (number: number) => Promise<Result>;
@@ -134,6 +136,16 @@ export function outsideOfRuns<Result>(work: () => Result): Result {
 /** Runs what is part of another call of a store, and is repeated with it, not by itself. */
 export function asPart<Result>(work: () => Result): Result {
   return parts.run(true, work);
+}
+
+/** Runs work as an attempt at a call of a store is run; see {@link isStoreAttempt}. */
+export function asStoreAttempt<Result>(work: () => Result): Result {
+  return attempts.run(true, work);
+}
+
+/** Tells whether the code that runs is an attempt at a call of a store: its statements take seconds at most, so one without an answer for much longer was asked over a connection that is gone. */
+export function isStoreAttempt(): boolean {
+  return attempts.getStore() === true;
 }
 
 /** Waits for work no longer than the run lives. */
@@ -199,7 +211,7 @@ async function repeated<Result>(
   };
   for (let number = 1; ; number += 1) {
     try {
-      return await answered(Promise.resolve(attempt(number)), longestMs, onLate);
+      return await answered(Promise.resolve(attempts.run(longestMs !== Infinity, () => attempt(number))), longestMs, onLate);
     } catch (error) {
       const failure = StorageUnavailableError.in(error);
       if (!failure) throw error;

@@ -87,11 +87,12 @@ export class CallCounter {
     return beyond(most);
   }
 
-  /** Counts a call of a tool, here and around; answers with the limit that it goes beyond. */
+  /** Counts a call of a tool, here and around, where there is a limit; answers with the limit that it goes beyond. A session may be called without end, under any names. */
   private mostReached(declaredId: string): number | undefined {
+    const around = this.outer?.mostReached(declaredId);
+    if (this.limits.callsPerTool === Number.POSITIVE_INFINITY) return around;
     const calls = countIn(this.perTool, declaredId);
     this.counted.perTool.add(declaredId);
-    const around = this.outer?.mostReached(declaredId);
     return calls > this.limits.callsPerTool ? this.limits.callsPerTool : around;
   }
 

@@ -22,6 +22,9 @@ import { type DataPolicyEngine, decide, subjectOf } from '../policy/policy-engin
 import { SpendingLedger, type SpentCall } from '../policy/spending.js';
 import { VouchedTools } from '../policy/vouched-tools.js';
 import { canonicalJson, parseJson, toJson } from '../schema/canonical-json.js';
+import { optionalNullRemoval } from '../schema/optional-nulls.js';
+import { SchemaValidators } from '../schema/validators.js';
+import type { JSONSchema7 } from 'json-schema';
 
 /** A difference between two versions. Of a list of names each one that came or went is a difference of its own. */
 export interface PolicyDifference {
@@ -85,6 +88,8 @@ type LabelledTool = Pick<Tool, 'spec' | 'origin'>;
 
 const NOTHING: DecidedAgain = { decided: 0, changed: [], skipped: [] };
 const EVENTS = 500;
+/** What becomes of a call that was let in: budgets count no other. */
+const MADE = new Set<ToolInvocationRecord['status']>(['succeeded', 'failed']);
 
 /**
  * Decides again about the calls of stored runs as if a version were in force in its scope. Each decision rests on what the model had read and spent by then; roles,
@@ -92,6 +97,7 @@ const EVENTS = 500;
  */
 export class PolicyReplayer {
   private readonly vouched: VouchedTools;
+  private readonly validators = new SchemaValidators();
 
   constructor(
     private readonly sources: ReplaySources,
@@ -118,7 +124,7 @@ export class PolicyReplayer {
     const { state, pending } = saved;
     const decides = await this.decisionsOf(run, saved);
     const messages = pending ? [...state.messages, assistantMessage(pending.answer)] : state.messages;
-    const past = new RunPast(messages, await usageBySteps(this.sources.log, run));
+    const past = new RunPast(messages, await usageBySteps(this.sources.log, run), this.validators);
     const made = [...state.records, ...(pending?.outcomes.map(({ record }) => record) ?? [])];
     const inner = made.flatMap(({ subRun }) => subRun?.toolCalls ?? []);
     const calls = made.flatMap((record) => this.replayed(record, past, decides));
@@ -151,10 +157,10 @@ export class PolicyReplayer {
     const { toolCallId, step } = record;
     if (!before || declaredId === undefined) return [];
     const tool = this.toolOf(declaredId);
-    const call = past.callOf(record);
+    const call = tool && past.callOf(record, tool.spec.inputSchema);
     if (!tool || !call) return [{ toolCallId, why: tool ? 'no_arguments' : 'tool_gone' }];
     const after = decides(tool, call);
-    if (before.kind !== 'deny') past.spend({ declaredId, trusted: tool.origin.trusted, args: call.args });
+    if (before.kind !== 'deny' && MADE.has(record.status)) past.spend({ declaredId, trusted: tool.origin.trusted, args: call.args });
     return [{ toolCallId, step, declaredId, before, after }];
   }
 
@@ -166,37 +172,63 @@ export class PolicyReplayer {
   }
 }
 
+/** A call in the transcript, and the place of its message there. */
+interface AskedCall {
+  readonly at: number;
+  readonly name: string;
+  readonly text: string;
+}
+
 /** A run as it stood at each of its calls. They are asked about in their order. */
 class RunPast {
-  private readonly asked: ReadonlyMap<string, { readonly at: number; readonly text: string }>;
+  private readonly asked: ReadonlyMap<string, AskedCall>;
   private readonly spent = new SpendingLedger();
   private flow = MessageFlow.of([]);
 
   constructor(
     private readonly messages: readonly Message[],
     private readonly usage: ReadonlyMap<number, Usage>,
+    private readonly validators: SchemaValidators,
   ) {
     const calls = messages.flatMap((message, at) =>
-      message.role === 'assistant' ? (message.toolCalls ?? []).map((call) => [call.toolCallId, { at, text: call.arguments }] as const) : [],
+      message.role === 'assistant'
+        ? (message.toolCalls ?? []).map((call) => [call.toolCallId, { at, name: call.name, text: call.arguments }] as const)
+        : [],
     );
     this.asked = new Map(calls);
   }
 
   /** The facts of a call on which its decision rests; undefined where the transcript has no arguments of it. */
-  callOf({ toolCallId, step, entity }: Pick<ToolInvocationRecord, 'toolCallId' | 'step' | 'entity'>): PolicyCall | undefined {
+  callOf(record: Omit<ToolInvocationRecord, 'decision' | 'declaredId'>, schema: JSONSchema7): PolicyCall | undefined {
+    const { toolCallId, step, entity, id } = record;
     const asked = this.asked.get(toolCallId);
-    const args = asked && (parseJson(asked.text) ?? undefined);
-    if (!asked || !isJsonObject(args)) return undefined;
+    const args = asked && sentBy(asked, id);
+    if (!args) return undefined;
     this.flow = this.flow.at(this.messages.slice(0, asked.at + 1));
     const { inputTokens, outputTokens, costUsd = 0, hasUnknownCost = false } = this.usage.get(step) ?? NO_USAGE;
     Object.assign(this.spent, { tokens: inputTokens + outputTokens, usd: costUsd, hasUnknownCost });
-    return { args, flow: this.flow, spent: this.spent, ...(entity && { instanceId: entity.instanceId }) };
+    return { args: this.read(args, schema), flow: this.flow, spent: this.spent, ...(entity && { instanceId: entity.instanceId }) };
+  }
+
+  /** The arguments as calls are decided by: optional nulls left out, and defaults filled in. */
+  private read(sent: JsonObject, schema: JSONSchema7): JsonObject {
+    const args = structuredClone(optionalNullRemoval(schema)(sent));
+    this.validators.distrust(schema);
+    this.validators.validate(schema, args);
+    return args;
   }
 
   /** Counts a call that was let in. */
   spend(call: SpentCall): void {
     this.spent.calls.push(call);
   }
+}
+
+/** The arguments of a call as they were sent. Those of an entity's own tool are a part of what was sent over a surface, which has another id. */
+function sentBy({ name, text }: Pick<AskedCall, 'name' | 'text'>, id: string): JsonObject | undefined {
+  const sent = parseJson(text) ?? {};
+  const args = name === id || !isJsonObject(sent) ? sent : (sent['args'] ?? {});
+  return isJsonObject(args) ? args : undefined;
 }
 
 /** Resolves to the usage of a run by the end of each of its steps, as its events tell it. A run that is not durable keeps none, and counts as free. */

@@ -14,6 +14,7 @@ import {
 import { BoundedStores } from '../execution/bounded-stores.js';
 import { defineOptions, listOf, needed, oneOf, type OptionRule, TEXT, WHOLE_ABOVE_ZERO } from '../findings/options.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
+import { parseJson } from '../schema/canonical-json.js';
 import { UsageLedger } from './usage-ledger.js';
 
 /** A selection of what was used. */
@@ -130,9 +131,12 @@ function checked(query: UsageReportQuery): UsageQuery {
   return { ...rest, groupBy, limit, ...(after !== undefined && { after: fromCursor(after, groupBy) }) };
 }
 
+/** Databases know no year 0. */
+const FIRST_DAY = '0001-01-01';
+
 function isDay(text: string): boolean {
   const ms = /^\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(text) : Number.NaN;
-  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text); // the 30th of February is another day
+  return !Number.isNaN(ms) && text >= FIRST_DAY && new Date(ms).toISOString().startsWith(text); // the 30th of February is another day
 }
 
 function cursorOf(row: UsageRow, groupBy: readonly UsageDimension[]): string {
@@ -141,10 +145,15 @@ function cursorOf(row: UsageRow, groupBy: readonly UsageDimension[]): string {
 
 function fromCursor(after: string, groupBy: readonly UsageDimension[]): readonly string[] {
   const parts = partsIn(after);
-  const keys = parts.map(([name, key], index) => (name === groupBy[index] ? key : undefined)).filter((key) => typeof key === 'string');
+  const keys = parts.map(([name, key], index) => (name === groupBy[index] ? key : undefined)).filter(isSortKey);
   if (parts.length === 0 || parts.length !== groupBy.length || keys.length !== parts.length)
     throw invalid('The "after" is not of a report with this "groupBy". Give the `next` of the page before, and the same query.');
   return keys;
+}
+
+/** Tells whether a client's text is one that `usageSortKey` makes: JSON, in which no NUL stands as it is. */
+function isSortKey(key: unknown): key is string {
+  return typeof key === 'string' && parseJson(key) !== undefined;
 }
 
 function partsIn(after: string): readonly (readonly unknown[])[] {

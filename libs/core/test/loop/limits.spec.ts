@@ -1,3 +1,4 @@
+import { CallCounter } from '../../src/loop/run-accounts.js';
 import { describe, expect, it } from '@jest/globals';
 import { ConfigurationError, DEFAULT_LIMITS, type Limits } from '@toolloop/core';
 import { ScriptedModel, call, calls, eventsOf, hangs, text, type ScriptedTurn } from '@toolloop/testing';
@@ -155,5 +156,20 @@ describe('limits', () => {
     const { result, events } = await playWith({}, script);
     expect(result).toMatchObject({ finishReason: 'max_steps', steps: 20 });
     expect(eventsOf(events, 'step-end')).toHaveLength(20);
+  });
+});
+
+describe('calls without a limit', () => {
+  it('are not kept by their names, of which a client of a session may make up any number', () => {
+    const free = new CallCounter({ ...DEFAULT_LIMITS, callsPerTool: Infinity, identicalCalls: Infinity });
+    for (let index = 0; index < 10; index += 1)
+      expect(free.admit({ toolCallId: 'c', name: `guess__${index}`, arguments: '{}' }, `guess__${index}`)).toBeUndefined();
+    expect([free.save(), free.takeChanged()]).toEqual([
+      { perTool: [], identical: [], refusals: 0 },
+      { perTool: [], identical: [], refusals: 0 },
+    ]);
+    const within = new CallCounter({ ...DEFAULT_LIMITS, callsPerTool: 1 }, undefined, free);
+    const made = ['1', '2'].map((args) => within.admit({ toolCallId: 'c', name: 'a', arguments: args }, 'a')?.reason);
+    expect(made).toEqual([undefined, 'max_calls']);
   });
 });

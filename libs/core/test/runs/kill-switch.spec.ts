@@ -1,7 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
-import { type PendingService, type Policy, policies as presets, subRunTool, type ToolCallContext } from '@toolloop/core';
+import { type PendingService, type Policy, policies as presets, subRunTool, tool as rawTool, type ToolCallContext } from '@toolloop/core';
 import { MemoryPolicyStore } from '@toolloop/core/stores';
+import type { JSONSchema7 } from 'json-schema';
 import { call, calls, expectTranscriptValid, text } from '@toolloop/testing';
 import * as fc from 'fast-check';
 import { cases } from '../../../../test/cases.js';
@@ -12,6 +13,7 @@ import { HOUR_MS, inAnHour } from '../fixtures/time.js';
 const read = call('probe__read', { key: 'r' });
 const write = call('probe__write', { key: 'w' });
 const why = { reason: 'It goes wrong.' };
+const KEY: JSONSchema7 = { type: 'object', properties: { key: { type: 'string' } }, required: ['key'], additionalProperties: false };
 const alice = { actor: { id: 'alice' }, tenant: 'acme' };
 const globex = { actor: { id: 'bob' }, tenant: 'globex' };
 const ASKING: Policy = { ...OPEN, version: 'asking', requireApproval: [{ tools: ['probe__write'], expiresAfterMs: HOUR_MS }] };
@@ -93,6 +95,35 @@ describe('a kill switch', () => {
     ]);
     expect((await run({ context: { act } })).result.toolCalls).toMatchObject([{ status: 'succeeded', result: 'done' }]);
     expect(stopped).toEqual(['r']);
+  });
+
+  it('lets no change begin that waited for its turn or for another attempt, and gives its key back', async () => {
+    const begun: string[] = [];
+    let go!: () => void;
+    const goes = new Promise<void>((resolve) => {
+      go = resolve;
+    });
+    const execute = async ({ key }: { readonly key: string }): Promise<string> => {
+      begun.push(key);
+      await goes;
+      if (key === 'again') throw new Error('Try again.');
+      return key;
+    };
+    const bank = { description: 'Pays.', effect: 'external_side_effect', reveal: 'all', input: KEY, execute } as const;
+    const tools = [rawTool({ ...bank, id: 'bank__pay', concurrency: 1 }), rawTool({ ...bank, id: 'bank__again', idempotent: true })];
+    const { policies, loop } = await operatedShop([], { tools });
+    const pay = async (name: string, key: string): Promise<unknown> => {
+      const { record } = await loop.call({ ...alice, tool: name, args: { key }, requestId: key, onToolError: 'retry' });
+      return record.error?.code ?? record.status;
+    };
+    const made = [pay('bank__pay', 'first'), pay('bank__pay', 'second'), pay('bank__again', 'again')];
+    while (begun.length < 2) await wait(1);
+    const { stopId } = await policies.stop({}, ops, why);
+    go();
+    expect(await Promise.all(made)).toEqual(['succeeded', 'policy_denied', 'execution_failed']);
+    expect(begun).toEqual(['first', 'again']);
+    await policies.release(stopId, ops, why);
+    expect(await pay('bank__pay', 'second')).toBe('succeeded');
   });
 
   it('does not break off the reads of another tenant', async () => {

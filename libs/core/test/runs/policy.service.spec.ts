@@ -1,10 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
-import { type Decision, type Policy, PolicyEngine, type RunError } from '@toolloop/core';
+import { Injectable } from '@nestjs/common';
+import { ActorDirectory, type Decision, type Policy, PolicyEngine, type RunError, tool } from '@toolloop/core';
 import { MemoryPolicyStore, PolicyStore } from '@toolloop/core/stores';
 import { StorageUnavailableError } from '@toolloop/protocol';
 import { call, calls, eventsOf, expectTranscriptValid, text } from '@toolloop/testing';
 import { mallory, OPEN, operatedShop, ops, opsOfGlobex, root } from '../fixtures/operated-shop.js';
 import { resultsIn } from '../fixtures/played-run.js';
+import { Cart } from '../fixtures/shop.js';
+import { ask } from '../fixtures/shop.module.js';
 import { troubled } from '../fixtures/troubled-store.js';
 
 const read = call('probe__read', { key: 'r' });
@@ -339,5 +342,58 @@ describe('a process that does not know what is in force', () => {
     store.sign(60_000);
     await new Promise((resolve) => setTimeout(resolve, 20));
     expect(policies.isReady).toBe(false);
+  });
+});
+
+@Injectable()
+class Staff extends ActorDirectory {
+  override find(id: string): Promise<unknown> {
+    return Promise.resolve({ id });
+  }
+}
+
+const asked = (given: object, ...tools: string[]): Policy => ({ ...OPEN, requireApproval: [{ tools, arguments: given }] });
+const writeOf = (key: string) => calls(call('probe__write', { key }));
+
+describe('a replay of the policies under which a run was made', () => {
+  const pay = tool({
+    id: 'bank__pay',
+    description: 'Pays.',
+    effect: 'state_change',
+    reveal: 'all',
+    input: {
+      type: 'object',
+      properties: { amount: { type: 'integer', default: 500 }, note: { type: 'string' } },
+      additionalProperties: false,
+    },
+    execute: () => 'paid',
+  });
+  it.each<[string, Policy, readonly ReturnType<typeof call>[]]>([
+    ['a default', asked({ properties: { amount: { maximum: 100 } } }, 'bank__pay'), [call('bank__pay', {})]],
+    ['a null that means nothing', asked({ required: ['note'] }, 'bank__pay'), [call('bank__pay', { amount: 1, note: null })]],
+    [
+      'those that stand within the arguments of a surface',
+      asked({ properties: { item: { const: 'tea' } }, required: ['item'] }, 'cart_*_add'),
+      [call('probe__cart', { key: 'k1' }), call('cart__add', { id: 'k1', args: { item: 'tea' } })],
+    ],
+  ])('takes the arguments as their call did: %s', async (_, policy, made) => {
+    const waits = { ...policy, requireApproval: [...(policy.requireApproval ?? []), { tools: ['probe__write'] }] };
+    const script = [...made.map((one) => calls(one)), calls(call('probe__write', { key: 'last' }))];
+    const shop = await operatedShop(script, { policy: waits, tools: [pay], surface: 'grouped', providers: [Staff] });
+    const { result } = await shop.run({ context: { act: (key: string) => (key === 'k1' ? new Cart(key) : key) } });
+    expect(result.finishReason).toBe('waiting');
+    const { runs } = await shop.policies.replay(0, [result.runId], root, { everywhere: true });
+    expect(runs).toEqual([{ runId: result.runId, decided: result.toolCalls.length, changed: [], skipped: [] }]);
+  });
+
+  it('counts no call for budgets that a person did not approve', async () => {
+    const policy: Policy = { ...OPEN, requireApproval: [{ tools: ['probe__write'] }], runBudgets: [{ tools: ['probe__*'], calls: 1 }] };
+    const shop = await operatedShop([writeOf('denied'), writeOf('last')], { policy, providers: [Staff] });
+    const { result } = await shop.run();
+    const [request] = await shop.approvals.list(ask());
+    await shop.approvals.decide({ approvalId: request?.approvalId ?? '', decision: 'deny' }, ask());
+    expect(await shop.resume(result.runId)).toMatchObject({ finishReason: 'waiting' });
+    const { runs } = await shop.policies.replay(0, [result.runId], root, { everywhere: true });
+    expect(runs).toMatchObject([{ decided: 2, changed: [] }]);
   });
 });

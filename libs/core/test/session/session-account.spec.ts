@@ -135,6 +135,18 @@ describe('the account of a session', () => {
     expect(done).toEqual(['0', '1', '2']);
   });
 
+  it('counts `callsPerTool` within one session alone, however its calls are made: what outlives a session are budgets', async () => {
+    const { open } = await shop();
+    const request = { scope: 'desk', limits: { callsPerTool: 2 } };
+    for (const options of [{}, { signal: new AbortController().signal }]) {
+      const session = await open(request);
+      const made = [];
+      for (let index = 0; index < 3; index += 1)
+        made.push((await session.call('probe__read', key(`${index}`), options)).record.error?.code);
+      expect(made).toEqual([undefined, undefined, 'budget_exceeded']);
+    }
+  });
+
   it('closes a session after three refused calls in a row, and the next one after its first, unless a call succeeded', async () => {
     const { open } = await shop();
     const session = await open({ scope: 'desk' });

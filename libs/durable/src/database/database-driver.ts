@@ -110,7 +110,7 @@ const PASSING_STATE = /^(?:08|57P0[1235]|533|40001|40P01)/;
 const PASSING_CODE = new Set(['ECONNRESET', 'ECONNREFUSED', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
 /** The messages of pg about a connection itself. It has no code for these. */
 const PASSING_TEXT =
-  /^(?:Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|terminating connection)/;
+  /^(?:Connection terminated|Query read timeout|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|terminating connection)/;
 
 /** The error of a driver as the stores are to know it: what may pass is repeated. Any other stays as it is. */
 export function toStorageError(error: unknown): unknown {
@@ -118,6 +118,11 @@ export function toStorageError(error: unknown): unknown {
   const { code, message } = fromError(error);
   const mayPass = PASSING_STATE.test(code) || PASSING_CODE.has(code) || PASSING_TEXT.test(message);
   return mayPass ? new StorageUnavailableError('The connection to the database was lost.', { cause: error }) : error;
+}
+
+/** Tells of a statement that was given up since it had no answer. */
+export function isUnanswered(error: unknown): boolean {
+  return fromError(StorageUnavailableError.in(error)?.cause ?? error).message === 'Query read timeout';
 }
 
 /** Codes of a server that was never reached: to wait for it would only hide a wrong address. */

@@ -1,5 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
+import { isStoreAttempt } from '@toolloop/core/internal';
 import { Client, type CustomTypesConfig, escapeIdentifier, Pool, type PoolClient, type QueryConfig, type Submittable, types } from 'pg';
 import {
   type ClientSession,
@@ -12,6 +13,7 @@ import {
   type SqlSession,
   type SqlStatement,
   type SqlValue,
+  isUnanswered,
   unreachable,
 } from './database-driver.js';
 import { LONGEST_IDLE_MS } from './transaction-scope.js';
@@ -21,6 +23,13 @@ const MOST_CONNECTIONS = 10;
 const LONGEST_CONNECT_MS = 10_000;
 /** A transaction that is over has so long to end by itself. */
 const GIVE_UP_MS = 1_000;
+/**
+ * A statement of a store, or of the job queue, that has no answer for so long was asked over a connection that is gone without a word, as behind a firewall or at a fail-over. It is
+ * given up with the connection: the system would take a quarter of an hour to notice, while all of them hang.
+ */
+export const LONGEST_ANSWER_MS = 15_000;
+/** The silence after which a connection that only listens is asked if it is still there. */
+const KEEP_ALIVE_MS = 10_000;
 const INT8 = 20;
 
 /** A number where it holds the value, else a bigint: what PGlite makes of it. */
@@ -59,6 +68,7 @@ export class PostgresDriver implements DatabaseDriver {
       connectionTimeoutMillis: LONGEST_CONNECT_MS,
       idle_in_transaction_session_timeout: LONGEST_IDLE_MS, // for a process that freezes: its runs cannot be taken over meanwhile
       keepAlive: true,
+      keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
       application_name: 'toolloop',
     });
     Object.defineProperty(pool.options, 'connectionString', { enumerable: false }); // it holds the password, and objects get logged
@@ -90,16 +100,21 @@ export class PostgresDriver implements DatabaseDriver {
     const lent = new LentClient(await this.pool.connect().catch(rejectAsStorage));
     const unwatch = over && lent.giveUpAfter(over);
     const { client } = lent;
+    const command = (text: string): Promise<unknown> =>
+      client
+        .query({ text, ...answerLimit() })
+        .catch(rejectAsStorage)
+        .catch(lent.noted);
     try {
-      await client.query('begin').catch(rejectAsStorage);
+      await command('begin');
       const result = await work({
-        query: (statement, values) => send(client, statement, values),
+        query: (statement, values) => send<never>(client, statement, values).catch(lent.noted),
         ask: (statement) => client.query(statement),
       });
-      await client.query('commit').catch(rejectAsStorage);
+      await command('commit');
       return result;
     } catch (error) {
-      await client.query('rollback').catch((failure: unknown) => lent.lose(failure));
+      if (!lent.isBroken) await command('rollback').catch(lent.lose);
       throw error;
     } finally {
       unwatch?.();
@@ -123,8 +138,13 @@ async function send<Row extends object>(
   values: readonly SqlValue[],
 ): Promise<readonly Row[]> {
   const asked = typeof statement === 'string' ? { text: statement } : statement;
-  const { rows } = await to.query<Row>({ ...asked, values: [...values], types: TYPES }).catch(rejectAsStorage);
+  const { rows } = await to.query<Row>({ ...asked, values: [...values], types: TYPES, ...answerLimit() }).catch(rejectAsStorage);
   return rows;
+}
+
+/** The option of pg by which it gives a statement up. What an application asks itself may take as long as it likes. */
+function answerLimit(): { readonly query_timeout?: number } {
+  return isStoreAttempt() ? { query_timeout: LONGEST_ANSWER_MS } : {};
 }
 
 /** The connection of a transaction. */
@@ -138,6 +158,16 @@ class LentClient {
 
   readonly lose = (error: unknown): void => {
     this.broken ??= error instanceof Error ? error : new Error(String(error));
+  };
+
+  get isBroken(): boolean {
+    return this.broken !== undefined;
+  }
+
+  /** Nothing more is asked over a connection on which a statement had no answer: it would wait behind that one. */
+  readonly noted = (error: unknown): never => {
+    if (isUnanswered(error)) this.lose(error);
+    throw error;
   };
 
   /** Destroys the connection where its transaction has not ended a moment after the signal: its statement hangs, and fails by that. Returns what ends the watch. */
@@ -201,6 +231,7 @@ export class LeasedSession implements ClientSession {
 }
 
 const AGAIN_MS = 1_000;
+const LONGEST_LISTEN_MS = 5_000;
 
 type Heard = (payload: string) => void;
 
@@ -229,7 +260,7 @@ export class PostgresListener {
   async close(): Promise<void> {
     this.isClosed = true;
     const client = await this.connecting?.catch(() => undefined);
-    await client?.end();
+    if (client) await Promise.race([client.end(), wait(GIVE_UP_MS, undefined, { ref: false })]); // a connection that is gone never says that it has ended
   }
 
   private connected(): Promise<Client> {
@@ -241,7 +272,13 @@ export class PostgresListener {
   }
 
   private async connect(): Promise<Client> {
-    const client = new Client({ connectionString: this.url, keepAlive: true, application_name: 'toolloop listener' });
+    const client = new Client({
+      connectionString: this.url,
+      keepAlive: true,
+      keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
+      query_timeout: LONGEST_LISTEN_MS,
+      application_name: 'toolloop listener',
+    });
     let isLost = false;
     const lose = (): void => {
       if (isLost) return;

@@ -1,4 +1,5 @@
 import { Logger } from '@nestjs/common';
+import { asStoreAttempt } from '@toolloop/core/internal';
 import type { Database } from './database.js';
 
 /** The rows that are watched, and what there is to tell of them. */
@@ -79,7 +80,7 @@ export class RowWatch<Told> {
 
   /** Looks at rows now. Rejects where the database does not answer. */
   async look(ids: readonly string[]): Promise<void> {
-    for (const [id, told] of await this.terms.look(ids)) {
+    for (const [id, told] of await asStoreAttempt(() => this.terms.look(ids))) {
       const row = this.rows.get(id);
       if (row?.seen === told) continue;
       if (row) row.seen = told;

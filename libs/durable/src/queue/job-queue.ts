@@ -1,8 +1,10 @@
 import { Injectable, Logger, type OnApplicationShutdown } from '@nestjs/common';
 import type { Pool } from 'pg';
+import { asStoreAttempt } from '@toolloop/core/internal';
 import { type Db, fromPglite, PgBoss, type Queue } from 'pg-boss';
 import { rejectAsStorage, repeatedWhereLost, type SqlValue } from '../database/database-driver.js';
 import { Database } from '../database/database.js';
+import { LONGEST_ANSWER_MS } from '../database/postgres-driver.js';
 
 /** A job, and when to hand it out. The work itself is in our tables; a job only says whose turn it is. */
 export interface Job {
@@ -116,7 +118,7 @@ export class JobQueue implements OnApplicationShutdown {
   private async mend(queue: string, { mend = () => Promise.resolve(0) }: QueueWork): Promise<void> {
     try {
       let sent = 1;
-      while (sent > 0 && !this.database.isClosed) sent = await this.database.transaction(mend);
+      while (sent > 0 && !this.database.isClosed) sent = await asStoreAttempt(() => this.database.transaction(mend));
     } catch (error) {
       if (!this.database.isClosed) this.logger.warn(`Lost jobs of the queue ${queue} could not be sent again: ${String(error)}`);
     }
@@ -176,7 +178,8 @@ export function toBossDatabase(pool: Pool, database: Database): Db {
   return {
     // Several statements at once come without values; then there is a result for each.
     executeSql: async (text, values) => {
-      const result: unknown = await (values?.length ? pool.query(text, values) : pool.query(text)).catch(rejectAsStorage);
+      const asked = { text, ...(values?.length && { values }), query_timeout: LONGEST_ANSWER_MS };
+      const result: unknown = await pool.query(asked).catch(rejectAsStorage);
       const results = (Array.isArray(result) ? result : [result]) as { readonly rows: unknown[] }[];
       return { rows: results.flatMap(({ rows }) => rows) };
     },

@@ -20,6 +20,9 @@ const STATE = 'state';
 /** Looks that may be under way at once. A database that hangs is asked again, in case the next connection answers, but not without end. */
 const MOST_LOOKS = 2;
 
+/** The last number that fits into its column. A client may name any. */
+const LAST_NUMBER = 2_147_483_647;
+
 /** Takes the next revision, and tells it after the commit. */
 const NEXT = `update toolloop.policy_state set revision = revision + 1`;
 const TOLD = `pg_notify('${CHANGED}', '${STATE}')::text as told`;
@@ -42,6 +45,7 @@ export class SqlPolicyStore extends PolicyStore {
   /** One statement. Of two who add the same number, the primary key lets one. */
   override async add(version: PolicyVersion): Promise<boolean> {
     const { number } = version;
+    if (number > LAST_NUMBER) return false;
     const kept = await this.database.query(
       `with last as (
          select coalesce(max(number), 0) as number from toolloop.policies where scope = $1
@@ -60,7 +64,7 @@ export class SqlPolicyStore extends PolicyStore {
   }
 
   override async find(scope: PolicyScope, number: number): Promise<PolicyVersion | undefined> {
-    if (!isScope(scope)) return undefined;
+    if (!isScope(scope) || number > LAST_NUMBER) return undefined;
     const [row] = await this.database.query<VersionRow>('select version from toolloop.policies where scope = $1 and number = $2', [
       scopeKey(scope),
       number,
@@ -73,7 +77,7 @@ export class SqlPolicyStore extends PolicyStore {
     if (!isScope(scope)) return [];
     const rows = await this.database.query<VersionRow>(
       'select version from toolloop.policies where scope = $1 and ($2::int is null or number < $2) order by number desc limit $3',
-      [scopeKey(scope), before ?? null, limit],
+      [scopeKey(scope), before === undefined ? null : Math.min(before, LAST_NUMBER), limit],
     );
     return rows.map(({ version }) => version);
   }

@@ -28,6 +28,7 @@ const CONTRACT: Contract<PolicyStore> = {
     { name: 'keeps the scopes of tenants apart from each other and from that of all', check: separates },
     { name: 'lists versions in pages, the newest first', check: lists },
     { name: 'keeps the last thousand versions of a scope', check: forgets },
+    { name: 'knows no version of a number that no one can have put', check: knowsNone },
     { name: 'reads of each scope the newest version, if it was put since', check: readsSince },
     { name: 'has a stop in force until it is released, once however often it is put', check: stops },
     { name: 'gives every change a higher revision', check: counts },
@@ -53,6 +54,19 @@ function version(more: Partial<PolicyVersion>): PolicyVersion {
 
 function stop(more: Partial<PolicyStop>): PolicyStop {
   return { stopId: randomUUID(), author: 'ops', reason: 'Because.', at: new Date(0).toISOString(), ...more };
+}
+
+/** A client may name any number. */
+async function knowsNone({ store, tenant }: PolicyTrial): Promise<void> {
+  await store.add(version({ tenant }));
+  for (const number of [2 ** 31, Number.MAX_SAFE_INTEGER]) {
+    assert.equal(await store.find({ tenant }, number), undefined);
+    assert.equal(await store.add(version({ tenant, number })), false);
+    assert.deepEqual(
+      (await store.list({ tenant, limit: 10, before: number })).map((one) => one.number),
+      [1],
+    );
+  }
 }
 
 /** The part of what is in force that is about a tenant of this check. */
