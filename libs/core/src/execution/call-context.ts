@@ -84,11 +84,7 @@ export class CallContextFactory {
     return { context, report, close };
   }
 
-  /**
-   * Refuses a call that an operator has stopped since it was let in.
-   *
-   * @throws {CallFailure} `policy_denied`, or for a directive `aborted`: it is put off.
-   */
+  /** Refuses a call that an operator has stopped since it was let in. @throws {CallFailure} `policy_denied`, or for a directive `aborted`: it is put off */
   assertNotStopped(call: ReadCall): void {
     const { tool, scope } = call;
     const decision = this.inForce.stopRuling(subjectOf(tool, scope.actor));

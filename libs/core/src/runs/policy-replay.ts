@@ -6,6 +6,7 @@ import {
   type JsonValue,
   type Message,
   NO_USAGE,
+  type ToolCall,
   type ToolInvocationRecord,
   type Usage,
 } from '@toolloop/protocol';
@@ -173,11 +174,7 @@ export class PolicyReplayer {
 }
 
 /** A call in the transcript, and the place of its message there. */
-interface AskedCall {
-  readonly at: number;
-  readonly name: string;
-  readonly text: string;
-}
+type AskedCall = Pick<ToolCall, 'name' | 'arguments'> & { readonly at: number };
 
 /** A run as it stood at each of its calls. They are asked about in their order. */
 class RunPast {
@@ -191,9 +188,7 @@ class RunPast {
     private readonly validators: SchemaValidators,
   ) {
     const calls = messages.flatMap((message, at) =>
-      message.role === 'assistant'
-        ? (message.toolCalls ?? []).map((call) => [call.toolCallId, { at, name: call.name, text: call.arguments }] as const)
-        : [],
+      message.role === 'assistant' ? (message.toolCalls ?? []).map((call) => [call.toolCallId, { ...call, at }] as const) : [],
     );
     this.asked = new Map(calls);
   }
@@ -225,7 +220,7 @@ class RunPast {
 }
 
 /** The arguments of a call as they were sent. Those of an entity's own tool are a part of what was sent over a surface, which has another id. */
-function sentBy({ name, text }: Pick<AskedCall, 'name' | 'text'>, id: string): JsonObject | undefined {
+function sentBy({ name, arguments: text }: AskedCall, id: string): JsonObject | undefined {
   const sent = parseJson(text) ?? {};
   const args = name === id || !isJsonObject(sent) ? sent : (sent['args'] ?? {});
   return isJsonObject(args) ? args : undefined;

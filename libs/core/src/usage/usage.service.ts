@@ -145,16 +145,14 @@ function cursorOf(row: UsageRow, groupBy: readonly UsageDimension[]): string {
 
 function fromCursor(after: string, groupBy: readonly UsageDimension[]): readonly string[] {
   const parts = partsIn(after);
-  const keys = parts.map(([name, key], index) => (name === groupBy[index] ? key : undefined)).filter(isSortKey);
-  if (parts.length === 0 || parts.length !== groupBy.length || keys.length !== parts.length)
+  const keys = parts.map(([name, key], index) => (name === groupBy[index] ? key : undefined)).filter((key) => typeof key === 'string');
+  if (parts.length === 0 || parts.length !== groupBy.length || keys.length !== parts.length || !keys.every(isSortKey))
     throw invalid('The "after" is not of a report with this "groupBy". Give the `next` of the page before, and the same query.');
   return keys;
 }
 
-/** Tells whether a client's text is one that `usageSortKey` makes: JSON, in which no NUL stands as it is. */
-function isSortKey(key: unknown): key is string {
-  return typeof key === 'string' && parseJson(key) !== undefined;
-}
+/** Tells whether a text is JSON, as a sort key is: no NUL stands in it as it is. */
+const isSortKey = (key: string): boolean => parseJson(key) !== undefined;
 
 function partsIn(after: string): readonly (readonly unknown[])[] {
   try {
