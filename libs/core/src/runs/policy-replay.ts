@@ -89,7 +89,7 @@ type LabelledTool = Pick<Tool, 'spec' | 'origin'>;
 
 const NOTHING: DecidedAgain = { decided: 0, changed: [], skipped: [] };
 const EVENTS = 500;
-/** What becomes of a call that was let in: budgets count no other. */
+/** The statuses of a call that was let in: budgets count no other. */
 const MADE = new Set<ToolInvocationRecord['status']>(['succeeded', 'failed']);
 
 /**

@@ -120,6 +120,12 @@ export function toStorageError(error: unknown): unknown {
   return mayPass ? new StorageUnavailableError('The connection to the database was lost.', { cause: error }) : error;
 }
 
+/**
+ * A statement of a store, or of the job queue, that has no answer for so long was asked over a connection that is gone without a word, as behind a firewall or at a fail-over. It is
+ * given up with the connection: the system would take a quarter of an hour to notice, while all of them hang.
+ */
+export const LONGEST_ANSWER_MS = 15_000;
+
 /** Tells of a statement that was given up since it had no answer. */
 export function isUnanswered(error: unknown): boolean {
   return fromError(StorageUnavailableError.in(error)?.cause ?? error).message === 'Query read timeout';

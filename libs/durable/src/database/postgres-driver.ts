@@ -6,6 +6,7 @@ import {
   type ClientSession,
   type DatabaseDriver,
   isForSession,
+  LONGEST_ANSWER_MS,
   type NativeConnection,
   rejectAsStorage,
   repeatedWhereLost,
@@ -23,11 +24,6 @@ const MOST_CONNECTIONS = 10;
 const LONGEST_CONNECT_MS = 10_000;
 /** A transaction that is over has so long to end by itself. */
 const GIVE_UP_MS = 1_000;
-/**
- * A statement of a store, or of the job queue, that has no answer for so long was asked over a connection that is gone without a word, as behind a firewall or at a fail-over. It is
- * given up with the connection: the system would take a quarter of an hour to notice, while all of them hang.
- */
-export const LONGEST_ANSWER_MS = 15_000;
 /** The silence after which a connection that only listens is asked if it is still there. */
 const KEEP_ALIVE_MS = 10_000;
 const INT8 = 20;

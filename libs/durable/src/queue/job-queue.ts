@@ -2,9 +2,8 @@ import { Injectable, Logger, type OnApplicationShutdown } from '@nestjs/common';
 import type { Pool } from 'pg';
 import { asStoreAttempt } from '@toolloop/core/internal';
 import { type Db, fromPglite, PgBoss, type Queue } from 'pg-boss';
-import { rejectAsStorage, repeatedWhereLost, type SqlValue } from '../database/database-driver.js';
+import { LONGEST_ANSWER_MS, rejectAsStorage, repeatedWhereLost, type SqlValue } from '../database/database-driver.js';
 import { Database } from '../database/database.js';
-import { LONGEST_ANSWER_MS } from '../database/postgres-driver.js';
 
 /** A job, and when to hand it out. The work itself is in our tables; a job only says whose turn it is. */
 export interface Job {
