@@ -75,7 +75,7 @@ describe('toolloop chat, as a client of the desk,', () => {
     desk = await serve({ model: new ScriptedModel([FIND, text('It is on its way.'), text('Goodbye.')]) });
     const { code, stdout } = await toolloop(['chat'], { env: as('alice'), input: 'Where is o-1024?\nThanks.\n' });
     expect(code).toBe(0);
-    expect(stdout).toMatch(/→ orders__findOrder.*\n\+ .*order_o-1024_cancel\nIt is on its way\.\s+Goodbye\./);
+    expect(stdout).toMatch(/→ orders__findOrder.*\n← .*\n\+ .*order_o-1024_cancel\nIt is on its way\.\s+Goodbye\./);
     expect(stdout).not.toContain('\u001b');
     expect(stdout).not.toMatch(/^> /m);
   });
