@@ -311,7 +311,7 @@ export class TrustedText {
    * things. A number may be written in any of the usual ways.
    */
   has(value: string | number): boolean {
-    return typeof value === 'number' ? this.hnumberIn(value) : this.hasWords(plain(value));
+    return typeof value === 'number' ? this.hasNumber(value) : this.hasWords(plain(value));
   }
 
   private hasWords(words: string): boolean {
@@ -322,7 +322,7 @@ export class TrustedText {
     return this.lowered.some((text) => standsIn(lower, text));
   }
 
-  private hnumberIn(value: number): boolean {
+  private hasNumber(value: number): boolean {
     this.numbers ??= new Set(this.texts.flatMap((text) => (text.match(NUMBERS) ?? []).flatMap(readingsOf)));
     return this.numbers.has(value);
   }

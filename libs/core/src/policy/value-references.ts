@@ -24,7 +24,7 @@ export class RunValues {
 
   /** Takes values that were hidden before. */
   learn(hidden: readonly HiddenValue[]): void {
-    for (const value of hidden) this.values.set(value.id, { ...value, from: [value.from].flat() }); // an older release kept one place as a text
+    for (const value of hidden) this.values.set(value.id, value);
   }
 
   /** Hides a value that was read from these places, and returns what the model reads instead: its kind and whether it is long. */
