@@ -24,7 +24,7 @@ import { defineOptions, inWords } from '../findings/options.js';
 import { priced } from '../models/priced.js';
 import { StopEngine } from '../policy/policy-feed.js';
 import { DataPolicyEngine, CompiledPolicy } from '../policy/policy-engine.js';
-import { policyFindings } from '../policy/policy-findings.js';
+import { policyFindings, type PolicyPlace } from '../policy/policy-findings.js';
 import { VouchedTools } from '../policy/vouched-tools.js';
 import { SchemaValidators } from '../schema/validators.js';
 import { searchFindings, strategyFindings } from '../strategies/tool-search.js';
@@ -240,8 +240,8 @@ export class LoopSettings {
     return compiled;
   }
 
-  private findingsIn(policy: Policy, at: string, { mayVouch = false, announced = this.catalog.announced } = {}): Finding[] {
-    return policyFindings(policy, at, { mayVouch, announced, tools: this.catalog.subjects(), validators: this.validators });
+  private findingsIn(policy: Policy, at: string, { author = 'request', announced = this.catalog.announced }: PolicyPlace = {}): Finding[] {
+    return policyFindings(policy, at, { author, announced, tools: this.catalog.subjects(), validators: this.validators });
   }
 
   /** Returns the findings in the policies of the application, or in the further ones of a tenant. A single one is named without its number. */
@@ -251,8 +251,9 @@ export class LoopSettings {
   ): Finding[] {
     if (policies.length > 0 && !(this.engine instanceof DataPolicyEngine))
       return [{ at, problem: 'The application has its own PolicyEngine, which ignores it.', remedy: 'Give one or the other.' }];
+    const author = isOfTenant ? 'tenant' : 'application';
     const findings = policies.flatMap((policy, index) =>
-      this.findingsIn(policy, policies.length > 1 ? `${at} ${index + 1}` : at, { mayVouch: !isOfTenant, announced }),
+      this.findingsIn(policy, policies.length > 1 ? `${at} ${index + 1}` : at, { author, announced }),
     );
     return isOfTenant || !areAllInShadow(policies)
       ? findings

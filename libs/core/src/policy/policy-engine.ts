@@ -124,7 +124,8 @@ export class DataPolicyEngine extends PolicyEngine {
    */
   replace(replacement: Policy | readonly Policy[]): void {
     const next = policyList(replacement);
-    const known = { tools: this.catalog.subjects(), announced: this.catalog.announced, validators: this.validators, mayVouch: true };
+    const { catalog, validators } = this;
+    const known = { author: 'application', tools: catalog.subjects(), announced: catalog.announced, validators } as const;
     const findings = next.flatMap((policy) => policyFindings(policy, 'policy', known));
     if (findings.length > 0) throw new ConfigurationError(findings);
     this.initial = next;
@@ -215,7 +216,11 @@ export class DataPolicyEngine extends PolicyEngine {
 
   /** Compiles the policies of the application, which have a level of flow together, or those of a tenant, which narrow them. */
   private compiledFor(tenant: string | undefined, policies: readonly Policy[]): readonly CompiledPolicy[] {
-    if (tenant !== undefined) return this.compiled(policies);
+    if (tenant !== undefined) {
+      const compiled = this.compiled(policies);
+      for (const { policy } of compiled) this.validators.distrust(...(policy.requireApproval ?? []).map((rule) => rule.arguments));
+      return compiled;
+    }
     const isNamed = policies.some(({ flow, shadow }) => flow !== undefined && !shadow);
     return policies.map((policy) => new CompiledPolicy(policy, this.validators, isNamed && !policy.shadow ? 'off' : DEFAULT_FLOW));
   }

@@ -14,9 +14,12 @@ export interface PolicySurroundings {
   /** The tools that may still come, about which nothing else is known. */
   readonly announced: AnnouncedTools;
   readonly validators: SchemaValidators;
-  /** `true` for the application's policy, which alone can vouch for a tool. @default false */
-  readonly mayVouch?: boolean;
+  /** The author of the policy. That of the application alone can vouch for a tool, and one that a tenant's operator wrote must not block the process. @default 'request' */
+  readonly author?: 'application' | 'request' | 'tenant';
 }
+
+/** Where a policy comes from, and what may still come. */
+export type PolicyPlace = Partial<Pick<PolicySurroundings, 'author' | 'announced'>>;
 
 /** Finds the problems of a policy: its shape, ids without a tool, and arguments that no tool has. `at` is the place of the policy. */
 export function policyFindings(policy: Policy, at: string, surroundings: PolicySurroundings): Finding[] {
@@ -31,7 +34,7 @@ export function policyFindings(policy: Policy, at: string, surroundings: PolicyS
   ];
 }
 
-function soundFindings(policy: Policy, at: string, { tools, announced, validators, mayVouch = false }: PolicySurroundings): Finding[] {
+function soundFindings(policy: Policy, at: string, { tools, announced, validators, author = 'request' }: PolicySurroundings): Finding[] {
   const { requireApproval = [], questions = [], runBudgets = [], vouched = {}, flows = [] } = policy;
   const isKnown = ({ tools: patterns = [] }: { readonly tools?: readonly string[] }): boolean =>
     !patterns.some((pattern) => announced.has(pattern));
@@ -39,11 +42,11 @@ function soundFindings(policy: Policy, at: string, { tools, announced, validator
     ...patternsOf(policy).flatMap((pattern) => (announced.has(pattern) ? [] : patternFindings(pattern, at, tools))),
     ...allowedBy(policy).flatMap((pattern) => untrustedFindings(pattern, at, { tools, announced })),
     ...requireApproval.flatMap((rule, index) =>
-      isKnown(rule) ? predicateFindings(rule, `${at}/requireApproval/${index}`, { tools, validators }) : [],
+      isKnown(rule) ? predicateFindings(rule, `${at}/requireApproval/${index}`, { tools, validators, author }) : [],
     ),
     ...requireApproval.flatMap((rule, index) => lateEscalationFindings(rule, `${at}/requireApproval/${index}`)),
     ...questions.flatMap((rule, index) => lateEscalationFindings(rule, `${at}/questions/${index}`)),
-    ...(mayVouch || policy.vouched === undefined ? [] : [{ at: `${at}/vouched`, ...ONLY_THE_APPLICATION }]),
+    ...(author === 'application' || policy.vouched === undefined ? [] : [{ at: `${at}/vouched`, ...ONLY_THE_APPLICATION }]),
     ...Object.keys(vouched).flatMap((id) => (announced.has(id) && !isGlob(id) ? [] : vouchedFindings(id, `${at}/vouched`, tools))),
     ...flows.flatMap((rule, index) => flowRuleFindings(rule, `${at}/flows/${index}`, { tools, announced })),
     ...runBudgets.flatMap((budget, index) =>
@@ -180,13 +183,23 @@ function predicateFindings(
   known: Omit<PolicySurroundings, 'announced'>,
 ): Finding[] {
   if (!schema) return [];
+  if (known.author === 'tenant') known.validators.distrust(schema);
   const problem = known.validators.problemWith(schema);
   if (problem !== undefined)
     return [
       { at: `${at}/arguments`, problem: `This is not a JSON Schema: ${problem}.`, remedy: 'Write a JSON Schema 7 for the arguments.' },
     ];
   const names = [...Object.keys(schema.properties ?? {}), ...(schema.required ?? [])];
-  return argumentFindings([...new Set(names)], patterns, `${at}/arguments`, known.tools);
+  const unapplied = known.validators.unappliedPatterns(schema).map((pattern) => unboundedPattern(pattern, `${at}/arguments`));
+  return [...unapplied, ...argumentFindings([...new Set(names)], patterns, `${at}/arguments`, known.tools)];
+}
+
+function unboundedPattern(pattern: string, at: string): Finding {
+  return {
+    at,
+    problem: `The pattern ${JSON.stringify(pattern)} cannot be tried in a time that grows with the text alone, so it could block the process.`,
+    remedy: 'Write it without look-around and back references, and give at most 50 patterns.',
+  };
 }
 
 /** Finds rules about arguments that no tool has: they would silently never apply. */
@@ -266,6 +279,8 @@ const patterns: JSONSchema7 = { type: 'array', items: { type: 'string', minLengt
 const effects: JSONSchema7 = { type: 'array', items: { type: 'string', enum: [...TOOL_EFFECTS] } };
 const flag: JSONSchema7 = { type: 'boolean' };
 const amount: JSONSchema7 = { type: 'number', minimum: 0 };
+/** A year at most: beyond, the time at which something expires is no date any more. */
+const duration: JSONSchema7 = { ...amount, maximum: 31_622_400_000 };
 const text: JSONSchema7 = { type: 'string', minLength: 1 };
 const pointer: JSONSchema7 = { type: 'string', pattern: '^/.' };
 
@@ -277,11 +292,11 @@ const grants = record({ allow: patterns, deny: patterns });
 
 const escalation: JSONSchema7 = {
   type: 'array',
-  items: record({ afterMs: amount, roles: { type: 'array', items: text, minItems: 1 } }, ['afterMs', 'roles']),
+  items: record({ afterMs: duration, roles: { type: 'array', items: text, minItems: 1 } }, ['afterMs', 'roles']),
 };
 
 /** Sooner, people would be reminded of what they were only just asked. */
-const remindAfterMs: JSONSchema7 = { type: 'number', minimum: 60_000 };
+const remindAfterMs: JSONSchema7 = { ...duration, minimum: 60_000 };
 
 const approvalRule = record({
   tools: patterns,
@@ -293,7 +308,7 @@ const approvalRule = record({
   notRequester: flag,
   mayEdit: flag,
   mayRemember: flag,
-  expiresAfterMs: amount,
+  expiresAfterMs: duration,
   remindAfterMs,
   escalation,
 });
@@ -302,7 +317,7 @@ const questionRule = record({
   tools: patterns,
   roles: { type: 'array', items: text },
   notRequester: flag,
-  expiresAfterMs: amount,
+  expiresAfterMs: duration,
   remindAfterMs,
   escalation,
 });

@@ -15,6 +15,12 @@ const write = call('probe__write', { key: 'w' });
 const WITHOUT_WRITES: Policy = { ...OPEN, version: 'no writes', deny: ['probe__write'] };
 const first = { expected: 0, reason: 'Ticket 1.' };
 
+const asking = (rule: object): Policy => ({ ...OPEN, requireApproval: [{ tools: ['probe__write'], ...rule }] });
+const matching = (key: object): Policy => asking({ arguments: { properties: { key } } });
+
+/** Tried by backtracking, it takes longer than any test for a few dozen characters. */
+const HOSTILE = { type: 'string', pattern: '^(?=a)(a+)+$' } as const;
+
 const globex = { actor: { id: 'bob' }, tenant: 'globex' };
 
 describe('a policy that was put', () => {
@@ -95,6 +101,28 @@ describe('a policy that was put', () => {
     await expect(policies.put(null as never, root, { ...first, everywhere: true })).rejects.toMatchObject({ findings: { length: 1 } });
     expect(engine.policies).toMatchObject([{ version: 'open' }]);
     expect(await policies.versions(root, { everywhere: true })).toEqual([]);
+  });
+
+  it('cannot block the process with a pattern, and nothing in it expires at a time that is no date', async () => {
+    const { policies } = await operatedShop();
+    const put = (policy: Policy) => policies.put(policy, opsOfGlobex, first);
+    await expect(put(matching(HOSTILE))).rejects.toThrow('could block the process');
+    await expect(put(asking({ expiresAfterMs: 1e300 }))).rejects.toMatchObject({ code: 'configuration' });
+    await expect(put(matching({ type: 'string', pattern: '^(a+)+$' }))).resolves.toMatchObject({ number: 1 });
+  });
+
+  it('of a tenant is tried in a time that grows with the text alone, also where a store has had it before', async () => {
+    const { engine, run } = await operatedShop([calls(call('probe__write', { key: `${'a'.repeat(40)}!` })), text('Done.')]);
+    const version = {
+      number: 1,
+      tenant: 'acme',
+      policies: [matching(HOSTILE)],
+      author: 'ops',
+      reason: 'x',
+      at: '2026-01-01T00:00:00.000Z',
+    };
+    engine.apply({ revision: 1, versions: [version], stops: [] });
+    expect((await run()).result).toMatchObject({ finishReason: 'waiting' }); // what is not tried counts as met
   });
 
   it('is not what its object becomes afterwards', async () => {
