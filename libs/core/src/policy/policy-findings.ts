@@ -18,7 +18,7 @@ export interface PolicySurroundings {
   readonly author?: 'application' | 'request' | 'tenant';
 }
 
-/** Where a policy comes from, and what may still come. */
+/** The author of a policy, and the tools that may still come. */
 export type PolicyPlace = Partial<Pick<PolicySurroundings, 'author' | 'announced'>>;
 
 /** Finds the problems of a policy: its shape, ids without a tool, and arguments that no tool has. `at` is the place of the policy. */
