@@ -1,11 +1,10 @@
 import { spawn } from 'node:child_process';
-import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import { afterEach, expect, it, jest } from '@jest/globals';
 import { ConversationService, type LoopEvent, PendingError } from '@toolloop/core';
 import type { RunView } from '@toolloop/core/runs';
 import type { DurableOptions } from '@toolloop/durable';
 import { lastValueFrom, toArray } from 'rxjs';
 import { programArguments } from '../../../test/program.js';
-import { createDatabaseFolder, createServerDatabase, describePostgres } from './databases.js';
 import type { BankMessage, BankProcessOptions } from './fixtures/bank.process.js';
 import { alice, Bank, bob, type Surroundings } from './fixtures/bank.js';
 import { PACE, playing, type Waiting, WAITING } from './fixtures/waiting-runs.js';
@@ -38,7 +37,8 @@ async function killed(options: BankProcessOptions): Promise<Killed> {
 
 type Place = () => Promise<{ readonly durable: DurableOptions; readonly drop: () => Promise<void> }>;
 
-function losesNothing(place: Place): void {
+/** The cases of processes that are killed while runs wait, are queued or perform a rehearsal. */
+export function losesNothing(place: Place): void {
   const started: (() => Promise<void>)[] = [];
   afterEach(async () => {
     for (const end of started.splice(0).toReversed()) await end();
@@ -181,17 +181,3 @@ async function endOf(desk: Bank, runId: string): Promise<LoopEvent | undefined> 
 async function until(desk: Bank, runId: string, holds: (run: RunView) => boolean): Promise<void> {
   while (!holds(await desk.runs.get(runId, alice))) await new Promise((resolve) => setTimeout(resolve, 25));
 }
-
-describePostgres('a process that is killed, on PostgreSQL', () => {
-  losesNothing(async () => {
-    const { url, drop } = await createServerDatabase();
-    return { durable: { url }, drop };
-  });
-});
-
-describe('a process that is killed, on PGlite', () => {
-  losesNothing(async () => {
-    const { dataDir, drop } = await createDatabaseFolder();
-    return { durable: { dataDir }, drop };
-  });
-});
