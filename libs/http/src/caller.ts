@@ -12,7 +12,7 @@ import {
   UseGuards,
   ValidationPipe,
 } from '@nestjs/common';
-import { isObject } from '@toolloop/protocol';
+import { isDeeperThan } from '@toolloop/protocol';
 import { readEventId, type SeenEvent } from '@toolloop/ui-stream';
 import type { ServerResponse } from 'node:http';
 import { ToolLoopExceptionFilter } from './exception-filter.js';
@@ -106,9 +106,5 @@ function headerOf(context: ExecutionContext, name: string): string | readonly st
  * @throws {BadRequestException} For a body that is nested deeper.
  */
 function assertShallow(body: unknown): void {
-  let level = [body].filter(isObject);
-  for (let depth = 0; level.length > 0; depth += 1) {
-    if (depth >= MAX_DEPTH) throw new BadRequestException(`The body is nested deeper than ${MAX_DEPTH} levels.`);
-    level = level.flatMap((one) => Object.values(one).filter(isObject));
-  }
+  if (isDeeperThan(MAX_DEPTH, body)) throw new BadRequestException(`The body is nested deeper than ${MAX_DEPTH} levels.`);
 }

@@ -1,4 +1,4 @@
-export { isJsonList, isJsonObject, isObject, isRecord, isWebAddress } from './json.js';
+export { isDeeperThan, isJsonList, isJsonObject, isObject, isRecord, isWebAddress } from './json.js';
 export type { JsonObject, JsonValue } from './json.js';
 export { visible } from './visible.js';
 export { NO_USAGE, addUsage, usageSince } from './message.js';

@@ -19,6 +19,16 @@ export function isObject(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === 'object' && value !== null;
 }
 
+/** Tells whether a value nests objects and lists deeper than a number of levels. It visits level by level, to protect the stack. */
+export function isDeeperThan(levels: number, value: unknown): boolean {
+  let level = [value].filter(isObject);
+  for (let depth = 0; level.length > 0; depth += 1) {
+    if (depth >= levels) return true;
+    level = level.flatMap((container) => Object.values(container).filter(isObject));
+  }
+  return false;
+}
+
 /** Tells whether a value is an object and not a list. */
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return isObject(value) && !Array.isArray(value);

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { type ArgumentProblem, isObject } from '@toolloop/protocol';
+import { type ArgumentProblem, isDeeperThan } from '@toolloop/protocol';
 import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv';
 import ajvFormats from 'ajv-formats';
 import type { RegExpEngine } from 'ajv/dist/types/index.js';
@@ -49,7 +49,7 @@ export class SchemaValidators {
    */
   validate(schema: JSONSchema7, data: unknown): readonly ArgumentProblem[] {
     const { validator } = this.compiled.get(schema) ?? this.compile(schema);
-    if (isTooDeep(data)) return TOO_DEEP;
+    if (isDeeperThan(MAX_DEPTH, data)) return TOO_DEEP;
     return validator(data) ? [] : argumentProblems(validator.errors ?? []);
   }
 
@@ -140,16 +140,6 @@ function createAjv(matcherFor: MatcherFor, { inlineRefs }: Pick<Options, 'inline
   });
   ajvFormats.default(ajv);
   return adaptToClassValidator(ajv, matcherFor);
-}
-
-/** Tells whether data is nested too deep. It visits level by level, to protect the stack. */
-function isTooDeep(data: unknown): boolean {
-  let level = [data].filter(isObject);
-  for (let depth = 0; level.length > 0; depth += 1) {
-    if (depth >= MAX_DEPTH) return true;
-    level = level.flatMap((container) => Object.values(container).filter(isObject));
-  }
-  return false;
 }
 
 /**

@@ -21,7 +21,7 @@ import { serveStdio, type StdioServerHandle } from '@modelcontextprotocol/server
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { PendingService, ToolCatalog, ToolLoopService } from '@toolloop/core';
 import { ActorIdentity } from '@toolloop/core/internal';
-import { ConfigurationError, type Finding, InvalidRequestError, isObject } from '@toolloop/protocol';
+import { ConfigurationError, type Finding, InvalidRequestError, isDeeperThan, isObject } from '@toolloop/protocol';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type ApprovalAsked, approvalPage } from './approval-page.js';
 import { Offers } from './offers.js';
@@ -38,6 +38,8 @@ const WITHOUT_ID: Finding = {
   problem: 'The actor has no id.',
   remedy: 'Give it one, or set ToolLoopModule.forRoot({ actorId }).',
 };
+/** Deeper than any arguments may be, with the message around them. */
+const MOST_LEVELS = 110;
 const SCOPE = /^[A-Za-z0-9_-]{1,64}$/;
 
 /** The part of a request that Nest has read. */
@@ -112,11 +114,12 @@ export class McpEndpoint implements OnModuleInit, OnApplicationBootstrap, Before
 
   /** Answers one request, whose body Nest may have read already. */
   async handle(request: IncomingMessage, response: ServerResponse, { body, scope }: Asked): Promise<void> {
+    const isTooDeep = isDeeperThan(MOST_LEVELS, body);
     const answer = toNodeHandler(
-      { fetch: (web) => this.answer(web, { body, scope }) },
+      { fetch: async (web) => (isTooDeep ? tooDeep() : this.answer(web, { body, scope })) },
       { onerror: (error) => logger.error('A request could not be answered.', error) },
     );
-    await answer(request, response, body);
+    await answer(request, response, isTooDeep ? {} : body);
   }
 
   /** Answers a person who visits the page of an approval. */
@@ -252,7 +255,8 @@ function isLegacy(request: Request, body: unknown): boolean | Promise<boolean> {
 
 async function jsonIn(request: Request): Promise<unknown> {
   try {
-    return await request.json();
+    const body: unknown = await request.json();
+    return isDeeperThan(MOST_LEVELS, body) ? tooDeep() : body;
   } catch {
     return failure(400, -32_700, 'Parse error: the body is no JSON.');
   }
@@ -263,6 +267,11 @@ function withoutNullArguments(body: unknown): unknown {
   if (!isObject(body) || !isObject(body['params']) || body['params']['arguments'] !== null) return body;
   const { arguments: _, ...params } = body['params'];
   return { ...body, params };
+}
+
+/** The refusal of a message that the SDK could not walk, whose checks and writing of JSON go as deep as it. */
+function tooDeep(): Response {
+  return failure(400, -32_600, `Invalid request: the message is nested deeper than ${MOST_LEVELS} levels.`);
 }
 
 function failure(status: number, code: number, message: string): Response {

@@ -50,6 +50,13 @@ describe('the address of the server', () => {
     expect((await post(served, INITIALIZE, { origin, authorization: 'Bearer nobody' })).status).toBe(status === 403 ? 403 : 401);
   });
 
+  it('answers a message that is nested too deep with what is wrong', async () => {
+    const served = await serve();
+    const deep = `${'{"a":'.repeat(5_000)}1${'}'.repeat(5_000)}`;
+    const answer = await post(served, `{"jsonrpc":"2.0","id":2,"method":"tools/list","params":${deep}}`);
+    expect([answer.status, await answer.text()]).toEqual([400, expect.stringContaining('nested deeper than 110 levels')]);
+  });
+
   it('S2: answers under its own names alone, so that no page can rebind a name of its own to it', async () => {
     const served = await serve();
     const authorization = 'Bearer alice';
