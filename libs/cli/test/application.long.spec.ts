@@ -31,7 +31,7 @@ describe('a command with --app', () => {
     ['no actor', ['tools', ...APP.slice(0, 2)], 'Say for whom --app is booted'],
     ['arguments that are no object', ['call', 'notes__find', '[1]', ...APP], 'must be a JSON object'],
     ['half of a call', ['explain', 'notes__find', '--run', 'r', ...APP], 'A call is named by both: --run and --call.'],
-    ['an explanation for somebody who is no operator', ['explain', 'notes__find', ...APP], 'explain'],
+    ['an explanation for a caller who is no operator', ['explain', 'notes__find', ...APP], 'explain'],
   ])('says what to do for %s', async (_, args, words) => {
     const { code, stderr } = await toolloop(args);
     expect([code, stderr]).toEqual([2, expect.stringContaining(words)]);

@@ -15,7 +15,7 @@ export const fileOf = (path: string): string => programArguments(path).at(-1) ??
 /** Node's arguments that run the command line. */
 export const commandArguments = (...args: readonly string[]): string[] => [...PROGRAM, ...args];
 
-/** The environment of a process, without the settings of whoever runs the tests. */
+/** The environment of a process, with no colours, and without the servers that the tests are told of. */
 export function environment(more: NodeJS.ProcessEnv = {}): Record<string, string> {
   const { FORCE_COLOR: _color, ...env } = process.env;
   const known = Object.entries({ ...env, NO_COLOR: '1', ...more });
