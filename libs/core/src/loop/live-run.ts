@@ -53,6 +53,7 @@ export class LiveRun implements EnclosingRun {
   recorder: RunRecorder | undefined;
   private readonly ofModels: ModelAccounts;
   private knownValues: RunValues | undefined;
+  private shared: { readonly offered: Toolset; readonly toolset: Toolset; readonly scope: SharedScope } | undefined;
 
   constructor(
     readonly plan: RunPlan,
@@ -140,20 +141,26 @@ export class LiveRun implements EnclosingRun {
 
   /** Returns the scope of calls whose model had read these messages. Only `offered` of the run's tools may be called; its sub-runs choose among all of them. */
   scope(offered: Toolset, read: readonly Message[], toolset: Toolset, own?: OwnScope): ExecutionScope {
-    const { plan, approvals, spending, pages, rehearsal, signal, emit } = this;
     this.reserve.follow(toolset);
     const { actor, policies } = this.roles.now();
-    const subRuns = this.start.subRuns.within(this, toolset);
     const values = this.valuesUnder(policies, actor);
     if (!own) this.noteOffer(offered, read, values);
-    return {
+    const { run, requestId } = own ?? this.plan.execution;
+    const { approvals, emit } = own ?? this;
+    const flow = own?.flow ?? this.flow.at(read);
+    return { ...this.sharedScope(offered, toolset, values), run, requestId, actor, policies, flow, approvals, emit };
+  }
+
+  /** The part of a scope that is the same for the next call in most cases. */
+  private sharedScope(offered: Toolset, toolset: Toolset, values: RunValues | undefined): SharedScope {
+    const { shared } = this;
+    if (shared?.offered === offered && shared.toolset === toolset && shared.scope.values === values) return shared.scope;
+    const { plan, spending, pages, rehearsal, signal } = this;
+    const subRuns = this.start.subRuns.within(this, toolset);
+    const scope: SharedScope = {
       ...plan.execution,
-      actor,
-      policies,
       retry: plan.options.onToolError === 'retry',
       toolset: offered,
-      flow: own?.flow ?? this.flow.at(read),
-      approvals,
       spending,
       ...(pages && { pages }),
       ...(values && { values }),
@@ -161,9 +168,9 @@ export class LiveRun implements EnclosingRun {
       ...(subRuns && { subRuns }),
       ...(plan.hooks && { hooks: plan.hooks }),
       signal,
-      emit,
-      ...own,
     };
+    this.shared = { offered, toolset, scope };
+    return scope;
   }
 
   /** Notes which tools the model of these calls was offered. Calls of a session have no model. */
@@ -221,6 +228,9 @@ export class LiveRun implements EnclosingRun {
 
 /** The part of a scope that a call of a session has to itself. */
 export type OwnScope = Pick<ExecutionScope, 'run' | 'requestId' | 'approvals' | 'flow' | 'emit'>;
+
+/** The part of a scope that calls have in common. */
+type SharedScope = Omit<ExecutionScope, 'flow' | 'approvals' | 'emit'>;
 
 /** The part of a run that only its models need, made when they first do: a run of one call has none. */
 interface ModelAccounts {

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { Logger } from '@nestjs/common';
 import { InvalidRequestError, type JsonObject, type ToolCall, type ToolSpec } from '@toolloop/protocol';
 import { Observable, Subject } from 'rxjs';
@@ -40,6 +39,8 @@ export class LiveSession implements ToolSession {
   private readonly changed = new Subject<ToolsChange>();
   /** The number of calls under way. */
   private running = 0;
+  /** The number of calls until now. */
+  private made = 0;
   /** Tells who closes the session that no call is under way any more. */
   private idle: (() => void) | undefined;
   private readonly live: LiveRun;
@@ -173,7 +174,13 @@ export class LiveSession implements ToolSession {
     );
   }
 
-  private runFor(options: SessionCallOptions, runId = newId()): CallRun {
+  /** An id of the session and a number: a random one for each call would cost as much as its validation. */
+  private newRunId(): string {
+    this.made += 1;
+    return `${this.sessionId}_${this.made}`;
+  }
+
+  private runFor(options: SessionCallOptions, runId = this.newRunId()): CallRun {
     return new CallRun(this.planFor(options, runId), this.services, this.abortion.signal, options.onProgress);
   }
 
@@ -181,7 +188,7 @@ export class LiveSession implements ToolSession {
   private async stepped(call: ToolCall, options: SessionCallOptions): Promise<CalledTool> {
     const { live, services, plan } = this;
     const { toolset } = this.state;
-    const runId = newId();
+    const runId = this.newRunId();
     const reading = accountRead(plan, toolset);
     const failure = reading && (await reading);
     const first = callState(toolset, call, plan.account?.labels);
@@ -311,7 +318,3 @@ export class LiveSession implements ToolSession {
 
 const logger = new Logger('ToolSession');
 const NO_OPTIONS: SessionCallOptions = Object.freeze({});
-
-function newId(): string {
-  return randomUUID();
-}
