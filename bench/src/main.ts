@@ -13,6 +13,7 @@ import { pressureSuite } from './pressure.suite.js';
 import { isMet, toText, type Section, type Suite } from './report.js';
 import { resourcesSuite } from './resources.suite.js';
 import { searchSuite } from './search.suite.js';
+import { stopsSuite } from './stops.suite.js';
 import { surfacesSuite } from './surfaces.suite.js';
 
 const SUITES: readonly Suite[] = [
@@ -28,6 +29,7 @@ const SUITES: readonly Suite[] = [
   decodingSuite,
   mcpSuite,
   pressureSuite,
+  stopsSuite,
 ];
 
 const { values } = parseArgs({ options: { json: { type: 'boolean', default: false }, only: { type: 'string', multiple: true } } });

@@ -52,6 +52,14 @@ export function listOf(names: readonly ExportedName[]): string {
   return names.map(({ name, kind }) => `${name} ${kind}\n`).join('');
 }
 
+/** The names of a checked-in list, which `exports.spec.ts` holds to be those of the entry. */
+export function namesListed(list: string): readonly string[] {
+  return readFileSync(list, 'utf8')
+    .split('\n')
+    .flatMap((line) => line.split(' ', 1))
+    .filter((name) => name !== '');
+}
+
 /** The file of the checked-in list of an entry, e.g. `core.txt` and `core-stores.txt`. */
 export function listFileOf(packageFolder: string, { subpath }: Entry): string {
   const parts = [basename(packageFolder), ...subpath.split('/').filter((part) => part !== '.')];

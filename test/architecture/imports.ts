@@ -59,7 +59,16 @@ function entriesOf(folder: string): string[] {
 
 /** What the TypeScript files below a folder import. */
 export function importsOf(folder: string): Import[] {
-  return filesOf(folder).flatMap((file) => specifiersIn(readFileSync(file, 'utf8')).map((specifier) => ({ file, specifier })));
+  return filesOf(folder).flatMap((file) => specifiersOf(file).map((specifier) => ({ file, specifier })));
+}
+
+/** Each file is parsed once for all rules of a spec. */
+const specifiersByFile = new Map<string, readonly string[]>();
+
+function specifiersOf(file: string): readonly string[] {
+  const known = specifiersByFile.get(file) ?? specifiersIn(readFileSync(file, 'utf8'));
+  specifiersByFile.set(file, known);
+  return known;
 }
 
 /** The place in the repository a relative specifier leads to; undefined for a package. */

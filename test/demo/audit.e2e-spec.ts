@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
-import { verifyCommand } from '../../libs/core/src/audit/verify-audit.js';
+import { auditIn, verified } from '../../libs/cli/src/looks.js';
 import { closeDesks, eventsOf, headersOf, serve } from './served-desk.js';
 
 const KEY = 'a key of more than thirty-two bytes, for tests';
@@ -27,8 +27,9 @@ describe('the audit of the desk', () => {
     const [exported, headFile] = [join(folder, 'acme.jsonl'), join(folder, 'acme.head.json')];
     await writeFile(exported, await lines.text());
     await writeFile(headFile, head);
-    const args = [exported, '--head', headFile, '--tenant', 'acme', '--key-env', 'AUDIT_KEY'];
-    expect(await verifyCommand(args, { AUDIT_KEY: KEY })).toMatchObject({ exitCode: 0 });
+    process.env['AUDIT_KEY'] = KEY;
+    const options = { head: headFile, tenant: 'acme', keyEnv: ['AUDIT_KEY'] };
+    expect((await verified(auditIn(exported, options), options)).text).toMatch(/^The audit of acme is valid: .* None of the \d+ entries/);
     for (const path of ['/audit', '/audit/head']) {
       const refused = await got('alice', path);
       expect([refused.status, ((await refused.json()) as { code: string }).code]).toEqual([403, 'not_permitted']);

@@ -8,7 +8,7 @@ import { type Policy, ToolLoopService } from '@toolloop/core';
 import { AuditTrail } from '@toolloop/core/audit';
 import { DataPolicyEngine } from '@toolloop/core/policy';
 import { PolicyService } from '@toolloop/core/runs';
-import { verifyCommand } from '../../libs/core/src/audit/verify-audit.js';
+import { auditIn, verified } from '../../libs/cli/src/looks.js';
 import { userOfToken } from '../../src/identity/user.js';
 import { ask, closeDesks, eventsIn, ofType, serve } from '../demo/served-desk.js';
 import { requestsIn } from './curl.js';
@@ -109,13 +109,11 @@ describe('the other code of the README and the page about policies', () => {
     const directory = await mkdtemp(join(tmpdir(), 'readme-'));
     directories.push(directory);
     await (exportAudit as ExportAudit)(desk.app.get(AuditTrail), 'acme', join(directory, 'acme'));
-    const command = fencesOf(POLICY, 'sh').find((shell) => shell.includes('audit:verify'));
-    const [, shown = ''] = /-- (.+)$/m.exec(command ?? '') ?? [];
-    const args = shown.split(' ').map((word) => (/\.jsonl?$/.test(word) ? join(directory, word) : word));
-    expect(await verifyCommand(args, { AUDIT_KEY: auditKey })).toMatchObject({
-      exitCode: 0,
-      message: expect.stringContaining('tenant "acme" is valid: 4 entries'),
-    });
+    const shown = /^npx toolloop audit verify (\S+) --head (\S+) --tenant (\S+) --key-env (\S+)$/m;
+    const [, file = '', head = '', tenant = '', key = ''] = fencesOf(POLICY, 'sh').join('').match(shown) ?? [];
+    process.env[key] = auditKey;
+    const options = { head: join(directory, head), tenant, keyEnv: [key] };
+    expect((await verified(auditIn(join(directory, file), options), options)).text).toContain('The audit of acme is valid: 4 entries');
   });
 
   it('answers from a loop of its own', async () => {

@@ -30,6 +30,7 @@ describe('a command with --app', () => {
     ['no application', ['tools'], 'Give --url http://127.0.0.1:3000, or --app dist/app.module.js'],
     ['no actor', ['tools', ...APP.slice(0, 2)], 'Say for whom --app is booted'],
     ['arguments that are no object', ['call', 'notes__find', '[1]', ...APP], 'must be a JSON object'],
+    ['two exports at once', ['audit', 'verify', 'one.jsonl', 'other.jsonl'], 'too many arguments'],
     ['half of a call', ['explain', 'notes__find', '--run', 'r', ...APP], 'A call is named by both: --run and --call.'],
     ['an explanation for a caller who is no operator', ['explain', 'notes__find', ...APP], 'explain'],
   ])('says what to do for %s', async (_, args, words) => {

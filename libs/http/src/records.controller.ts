@@ -98,7 +98,7 @@ function dayOf(ms: number): string {
   return new Date(ms).toISOString().slice(0, 10);
 }
 
-/** The audit of the operator's own tenant, for `npm run audit:verify`. It names every actor. */
+/** The audit of the operator's own tenant, for `toolloop audit verify`. It names every actor. */
 @CallerController('audit')
 export class AuditController {
   constructor(

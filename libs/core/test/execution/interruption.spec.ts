@@ -108,7 +108,7 @@ describe('invariant 11: aborting', () => {
   it.each<[ToolEffect, string]>([
     ['read_only', 'aborted'],
     ['state_change', 'unknown_outcome'],
-  ])('invariant 11: ends a running %s within 50 ms, whether it listens or not', async (effect, code) => {
+  ])('invariant 11: ends a running %s at once, whether it listens or not', async (effect, code) => {
     const controller = new AbortController();
     const pending = runOf({ effect, invoke: never }, { signal: controller.signal }).exec('tool');
     await wait(5);
@@ -118,7 +118,7 @@ describe('invariant 11: aborting', () => {
     expect(errorOf(outcome).detail).toMatch(/^The run was aborted\./);
   });
 
-  it('invariant 11: aborts the signal of the tool within 50 ms', async () => {
+  it('invariant 11: aborts the signal of the tool at once', async () => {
     const controller = new AbortController();
     let isHeard = false;
     const invoke = (_: unknown, { signal }: ToolCallContext): Promise<never> => {

@@ -76,7 +76,7 @@ describe('a kill switch', () => {
     expect(last?.at(-1)).toBe('probe__write');
   });
 
-  it('breaks off a read under way within 50 ms, and lets a change end as it would', async () => {
+  it('breaks off a read under way, and lets a change end as it would', async () => {
     const { policies, run } = await operatedShop([calls(read), text('Done.'), calls(write), text('Done.')]);
     let stoppedAt = 0;
     const stopped: string[] = [];
