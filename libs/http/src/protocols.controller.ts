@@ -41,10 +41,11 @@ export class AiController {
     @Res() response: StreamEnds['response'],
     @IdempotencyKey() requestId?: string,
   ): Promise<void> {
-    const { runId, prompt, chatId, replies, shownCalls } = reading(() => readUiMessageRequest(body));
+    const { runId, prompt, chatId, replies, shownCalls, tools: declaredTools } = reading(() => readUiMessageRequest(body));
     const terms = { isResumable: true, chatId };
     const events = async (): Promise<AsyncIterable<LoopEvent>> => {
-      if (runId === undefined) return this.streams.ask(await this.requestOf({ prompt, chatId, requestId }, caller), caller, terms);
+      if (runId === undefined)
+        return this.streams.ask(await this.requestOf({ prompt, chatId, requestId, declaredTools }, caller), caller, terms);
       await this.answers.give(runId, replies, caller);
       return this.streams.resume(runId, caller, terms);
     };
@@ -101,12 +102,12 @@ export class AiController {
   }
 
   private async sendTurn(
-    { threadId: chatId, prompt, answers }: AssistantRequest,
+    { threadId: chatId, prompt, answers, tools: declaredTools }: AssistantRequest,
     encoder: EventEncoder,
     ends: StreamEnds,
     caller: Caller,
   ): Promise<void> {
-    await this.streams.send(() => this.turn({ chatId, prompt, answers }, caller), encoder, ends, caller);
+    await this.streams.send(() => this.turn({ chatId, prompt, answers, declaredTools }, caller), encoder, ends, caller);
   }
 
   /** A turn of a chat: answers to what a run asked, at which that run continues, or a question. */

@@ -53,6 +53,9 @@ export class AskBody implements Ask {
 
   /** The run changes nothing: it ends with the list of what it would change, which people then approve or not. */
   @ValidateIf((_body, rehearse) => rehearse !== undefined) @IsBoolean({ message: 'rehearse must be true or false' }) rehearse?: boolean;
+
+  /** Says the message to the run of the conversation that is under way, or waits for its end. Both runs are the caller's own. */
+  @IsOptional() @IsIn(['queue', 'addInput'], { message: 'whenBusy must be "queue" or "addInput"' }) whenBusy?: 'queue' | 'addInput';
 }
 
 /** A question whose answer is streamed. */

@@ -10,6 +10,8 @@ export interface Ask {
   readonly conversationId?: string;
   /** The run changes nothing: it ends with the list of what it would change, which is performed once people have approved it. @default false */
   readonly rehearse?: boolean;
+  /** While another run of the conversation is under way: `queue` for its own run behind that one, `addInput` to say it to that one. @default 'queue' */
+  readonly whenBusy?: 'queue' | 'addInput';
 }
 
 /** A run as the routes show it. */

@@ -13,7 +13,7 @@ import {
 import {
   COMMENT,
   contentText,
-  declaredTool,
+  declaredTools,
   type DeclaredClientTool,
   type EventEncoder,
   frame,
@@ -277,11 +277,17 @@ export function readAgUiRequest(body: JsonValue | undefined): AgUiRequest {
   const resumed = isJsonList(body['resume']) ? body['resume'].filter(isJsonObject).flatMap(resumedOf) : [];
   const results = messages.slice(messages.findLastIndex(({ role }) => role !== 'tool') + 1).flatMap(resultOf);
   const last = messages.at(-1);
-  const tools = isJsonList(body['tools']) ? body['tools'].filter(isJsonObject).flatMap(declaredTool) : [];
   const answers = [...resumed, ...results];
   const isAsked = answers.length === 0 && last?.['role'] === 'user';
   const shownCalls = messages.flatMap(callIdsOf);
-  return { threadId, runId, shownCalls, ...(isAsked && { prompt: contentText(last['content']) }), answers, tools };
+  return {
+    threadId,
+    runId,
+    shownCalls,
+    ...(isAsked && { prompt: contentText(last['content']) }),
+    answers,
+    tools: declaredTools(body['tools']),
+  };
 }
 
 function callIdsOf({ toolCalls }: JsonObject): string[] {

@@ -7,7 +7,7 @@ import {
   type LoopEventOf,
   type ToolInvocationRecord,
 } from '@toolloop/protocol';
-import { COMMENT, type EventEncoder, frame, type NamedAnswer, SSE_HEADERS } from './encoder.js';
+import { COMMENT, type DeclaredClientTool, declaredTools, type EventEncoder, frame, type NamedAnswer, SSE_HEADERS } from './encoder.js';
 
 /** The end of a message as assistant-stream says it. */
 function finishOf({ finishReason }: LoopEventOf<'run-end'>): string {
@@ -220,6 +220,8 @@ export interface AssistantRequest {
   readonly answers: readonly NamedAnswer[];
   /** The messages of the client's state, with the new one, behind which the answer stands. */
   readonly messages: readonly JsonValue[];
+  /** The tools that the client says it has. */
+  readonly tools: readonly DeclaredClientTool[];
 }
 
 /**
@@ -241,6 +243,7 @@ export function readAssistantRequest(body: JsonValue | undefined): AssistantRequ
     ...(prompt !== '' && { prompt }),
     answers: commands.flatMap(answerOf),
     messages: [...state, ...said],
+    tools: declaredTools(body['tools']),
   };
 }
 
@@ -265,7 +268,7 @@ export function readDataStreamRequest(body: JsonValue | undefined): AssistantReq
   if (!isJsonObject(body) || !isJsonList(body['messages'])) throw new TypeError('The body must be an object with "messages", a list.');
   const last = body['messages'].at(-1);
   if (!isJsonObject(last)) throw new TypeError('The last of "messages" must be an object.');
-  const thread = typeof body['threadId'] === 'string' && { threadId: body['threadId'] };
+  const thread = { ...(typeof body['threadId'] === 'string' && { threadId: body['threadId'] }), tools: declaredTools(body['tools']) };
   const content = isJsonList(last['content']) ? last['content'].filter(isJsonObject) : [];
   if (last['role'] === 'user') {
     const prompt =

@@ -11,7 +11,7 @@ import {
 import {
   COMMENT,
   contentText,
-  declaredTool,
+  declaredTools,
   type DeclaredClientTool,
   type EventEncoder,
   frame,
@@ -194,9 +194,7 @@ export function readChatCompletionsRequest(body: JsonValue | undefined): ChatCom
     includeUsage: options['include_usage'] === true,
     messages,
     answers: resultsAtEnd(messages),
-    tools: isJsonList(body['tools'])
-      ? body['tools'].filter(isJsonObject).flatMap(({ function: declared }) => (isJsonObject(declared) ? declaredTool(declared) : []))
-      : [],
+    tools: declaredTools(body['tools']),
   };
 }
 

@@ -98,8 +98,18 @@ export function contentText(content: JsonValue | undefined): string {
   return parts.map(({ text }) => (typeof text === 'string' ? text : '')).join('');
 }
 
-/** A tool as a client declares it; none where it has no name. */
-export function declaredTool({ name: id, description, parameters }: JsonObject): DeclaredClientTool[] {
+/**
+ * The tools of a request: a list, also with each tool in `function`, or an object with the tools by their names. What has no name, or is no tool, is left out; the server decides
+ * which of the others it takes.
+ */
+export function declaredTools(given: JsonValue | undefined): DeclaredClientTool[] {
+  if (isJsonList(given)) return given.filter(isJsonObject).flatMap(declaredTool);
+  if (!isJsonObject(given)) return [];
+  return Object.entries(given).flatMap(([name, tool]) => (isJsonObject(tool) ? declaredTool({ ...tool, name }) : []));
+}
+
+function declaredTool({ function: inner, ...tool }: JsonObject): DeclaredClientTool[] {
+  const { name: id, description, parameters, inputSchema = parameters } = isJsonObject(inner) ? inner : tool;
   if (typeof id !== 'string') return [];
-  return [{ id, ...(typeof description === 'string' && { description }), ...(isJsonObject(parameters) && { inputSchema: parameters }) }];
+  return [{ id, ...(typeof description === 'string' && { description }), ...(isJsonObject(inputSchema) && { inputSchema }) }];
 }

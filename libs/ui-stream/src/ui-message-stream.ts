@@ -13,7 +13,7 @@ import type {
   ToolInvocationRecord,
 } from '@toolloop/protocol';
 import type { OperatorFunction } from 'rxjs';
-import { COMMENT, type EventEncoder, frame, SSE_HEADERS } from './encoder.js';
+import { COMMENT, type DeclaredClientTool, declaredTools, type EventEncoder, frame, SSE_HEADERS } from './encoder.js';
 import { toFrames } from './to-sse.js';
 import type { SseOptions } from './to-sse.js';
 
@@ -38,6 +38,8 @@ export interface UiMessageRequest {
   readonly replies: readonly PendingReply[];
   /** The ids of the calls that the message shows. */
   readonly shownCalls: readonly string[];
+  /** The tools that the client says it has: the AI SDK sends none by itself, assistant-ui and other front ends on it do. */
+  readonly tools: readonly DeclaredClientTool[];
 }
 
 /** A chunk of the protocol. */
@@ -256,7 +258,7 @@ export function readUiMessageRequest(body: JsonValue | undefined): UiMessageRequ
   if (!isJsonObject(last) || !isJsonList(last['parts']))
     throw new TypeError('The last of "messages" must be an object with "parts", a list.');
   const parts = last['parts'].filter(isJsonObject);
-  const chat = { chatId: body['id'], replies: [], shownCalls: [] };
+  const chat = { chatId: body['id'], replies: [], shownCalls: [], tools: declaredTools(body['tools']) };
   if (last['role'] === 'user') return { ...chat, prompt: parts.map(textOf).join('') };
   if (last['role'] !== 'assistant' || typeof last['id'] !== 'string')
     throw new TypeError('The last of "messages" must have the role "user", or the role "assistant" and an "id".');

@@ -44,6 +44,9 @@ export interface LeftInput {
   readonly texts: readonly string[];
 }
 
+/** A day: for so long a run that begins anew is told which run has taken its words. */
+export const TAKEN_TOLD_MS = 86_400_000;
+
 /**
  * The port that stores conversations between runs.
  *
@@ -69,7 +72,7 @@ export abstract class ConversationStore {
   abstract claim(key: ConversationKey, request: LeaseRequest): Promise<boolean>;
   /**
    * Leaves words for the run that has the turn, in whichever process, and returns the id of the run that has taken them by then. Again with the same id they are left for longer, and stay
-   * the same words. Once their time is over no run finds them any more.
+   * the same words. Once their time is over no run finds them any more; who has taken them is told for a day.
    */
   abstract leave(key: ConversationKey, input: LeftInput, forMs: number): Promise<string | undefined>;
   /** Returns what was left and is not taken, in order, to the run that has the turn; nothing to any other. */

@@ -109,7 +109,7 @@ export interface LoopRequest<Output = unknown, Actor = RegisteredActor> {
   readonly conversationId?: string;
   /**
    * The treatment of a message that comes while another run of its conversation is under way, since a conversation has one run at a time. `queue`: the run begins after that one, within its own
-   * time. `addInput`: the message goes in to that one, under its options, where it still takes messages and is no durable run of another process; the run itself ends with `addedTo`. @default 'queue'
+   * time. `addInput`: the message goes in to that one, under its options, where it still takes messages; the run itself ends with `addedTo`. What is to be rehearsed is queued, and so is what comes during a rehearsal. @default 'queue'
    */
   readonly whenBusy?: 'queue' | 'addInput';
   /**

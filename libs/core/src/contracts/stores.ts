@@ -157,6 +157,8 @@ export interface RunInputEntry {
   /** From 1, in the order in which they were given. */
   readonly number: number;
   readonly content: string;
+  /** The id under which it was left, where another run of the conversation said it. */
+  readonly from?: string;
 }
 
 /** The place of a sub-run in the run around it. */

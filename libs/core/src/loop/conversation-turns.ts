@@ -1,16 +1,18 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
-import type { Message } from '@toolloop/protocol';
-import { type ConversationKey, type ConversationStore, nameOf } from '../contracts/conversation.js';
+import type { LoopEventBody, Message } from '@toolloop/protocol';
+import { type ConversationKey, type ConversationStore, type LeftInput, nameOf } from '../contracts/conversation.js';
 import type { RunHandle } from '../contracts/loop-request.js';
 import { untilAborted } from '../execution/call-failure.js';
 import { outsideOfRuns, untilRunCloses } from '../execution/store-calls.js';
 import { KeyedMutex } from '../pending/keyed-mutex.js';
 
 /** A run that has its turn, or waits for it. */
-export interface TurnTaker extends Pick<RunHandle, 'runId' | 'addInput'> {
-  /** True for a run that another process may continue: it would be told once more what was left for it when it was taken over. */
+export interface TurnTaker extends Pick<RunHandle, 'runId'> {
+  /** True for a run that another process may begin anew, with its words. */
   readonly isDurable: boolean;
+  /** Takes in what another run has said, once; false where it takes nothing, or nothing yet. */
+  takeIn(left: LeftInput): Promise<boolean>;
 }
 
 /** How a run wants its turn. */
@@ -31,6 +33,13 @@ const HEARTBEAT_MS = 3_000;
 /** The pauses of who waits for a turn that another process has. */
 const FIRST_PAUSE_MS = 20;
 const LONGEST_PAUSE_MS = 500;
+
+/** The warning of a run that waits for its turn. */
+export const BUSY: LoopEventBody = {
+  type: 'warning',
+  code: 'conversation_busy',
+  message: 'Another run of this conversation is under way. This one begins after it.',
+};
 
 /** The turn of a run in its conversation. */
 export class ConversationTurn {
@@ -132,19 +141,20 @@ export class ConversationTurns {
   }
 
   /**
-   * Gives the words of the user to the run of this process that has its turn.
+   * Gives the words of a run to the run of this process that has its turn. Those of a durable one are left in the store first, which tells whoever begins it anew that they are taken.
    *
-   * @returns the id of that run; undefined where there is none, or it takes no more
+   * @returns the id of the run that has taken them; undefined where there is none, or it takes no more
    */
-  add(key: ConversationKey, words: readonly string[]): string | undefined {
+  async add(key: ConversationKey, { runId: id, isDurable }: TurnTaker, texts: readonly string[]): Promise<string | undefined> {
+    const takenBy = isDurable ? await this.store.leave(key, { id, texts }, LEASE_MS) : undefined;
     const { run } = this.turns.get(nameOf(key)) ?? {};
-    return run && added(run, words) ? run.runId : undefined;
+    if (takenBy !== undefined || !run || !(await run.takeIn({ id, texts }))) return takenBy;
+    return (isDurable ? await this.store.take(key, id, run.runId) : undefined) ?? run.runId;
   }
 
-  /** Gives a run what was left for it in other processes. Only what it has taken counts as taken: the rest is for the run behind it. */
+  /** Gives a run what was left for it. Only what it has taken counts as taken: the rest is for the run behind it. */
   private async collect({ key, run }: ConversationTurn): Promise<void> {
-    if (run.isDurable) return;
-    for (const { id, texts } of await this.store.left(key, run.runId)) if (added(run, texts)) await this.store.take(key, id, run.runId);
+    for (const left of await this.store.left(key, run.runId)) if (await run.takeIn(left)) await this.store.take(key, left.id, run.runId);
   }
 
   /** A turn that cannot be given back expires. */
@@ -170,16 +180,6 @@ export class ConversationTurns {
       } catch (error) {
         this.logger.warn(`The turn of run ${turn.run.runId} in its conversation could not be renewed.`, error);
       }
-  }
-}
-
-/** Returns whether a run has taken words: one that is about to end does not. */
-function added(run: TurnTaker, words: readonly string[]): boolean {
-  try {
-    for (const text of words) run.addInput(text);
-    return true;
-  } catch {
-    return false;
   }
 }
 

@@ -7,10 +7,12 @@ import {
   type Message,
   type RunIdentity,
 } from '@toolloop/protocol';
+import type { LeftInput } from '../contracts/conversation.js';
 import type { LoopRequest } from '../contracts/loop-request.js';
+import type { RunInputEntry } from '../contracts/stores.js';
 import { Interruption, withinTime } from '../execution/call-failure.js';
 import { untilRunCloses } from '../execution/store-calls.js';
-import { list, NUMBER, object, TEXT } from '../schema/saved-form.js';
+import { list, NUMBER, object, optional, TEXT } from '../schema/saved-form.js';
 import { asSaid } from './loop-state.js';
 
 /** The reader of a run's events. */
@@ -206,35 +208,57 @@ export class PullQueue implements EventReader {
   }
 }
 
+type EventForPeople = LoopEventBody & {
+  readonly type: 'approval-request' | 'approval-decision' | 'pending-request' | 'pending-answer';
+};
+
+const FOR_PEOPLE: ReadonlySet<string> = new Set<EventForPeople['type']>([
+  'approval-request',
+  'approval-decision',
+  'pending-request',
+  'pending-answer',
+]);
+
+/** Tells whether a person acts on an event. */
+export function isForPeople(event: LoopEventBody): event is EventForPeople {
+  return FOR_PEOPLE.has(event.type);
+}
+
 /** The inputs of a run that continues elsewhere. */
 export interface SavedInputs {
   /** The number of inputs in the transcript. */
   readonly taken: number;
   /** Those given later, in their order. */
   readonly waiting: readonly string[];
+  /** The ids of all that other runs of the conversation have said here. @default none */
+  readonly from?: readonly string[];
 }
 
-export const SAVED_INPUTS = object<SavedInputs>({ taken: NUMBER, waiting: list(TEXT) });
+export const SAVED_INPUTS = object<SavedInputs>({ taken: NUMBER, waiting: list(TEXT), from: optional(list(TEXT)) });
 
-type UserText = Extract<Message, { role: 'user' }> & { readonly content: string };
+/** A message of the user; `from` is the id under which another run has left it. */
+type GivenInput = Pick<RunInputEntry, 'content' | 'from'>;
 
 /** Keeps an input, by its number in the run: from 1. */
-export type InputKeeper = (number: number, content: string) => void;
+export type InputKeeper = (input: Omit<RunInputEntry, 'type' | 'key'>) => Promise<void>;
 
 /** The messages that the user adds during a run. It is closed in the very moment in which the run is decided, so that nothing said is lost. */
 export class RunInputs {
-  private waiting: UserText[];
+  private waiting: GivenInput[];
+  /** What other runs have said, by its id, until it is kept. */
+  private readonly left = new Map<string, Promise<unknown>>();
   private closed = false;
   private takenBefore: number;
   private kept: number;
   private keep: InputKeeper | undefined;
 
   constructor(
-    { taken, waiting }: SavedInputs = { taken: 0, waiting: [] },
+    { taken, waiting, from = [] }: SavedInputs = { taken: 0, waiting: [] },
     private readonly options: Pick<LoopRequest, 'labels'> = {},
   ) {
     this.takenBefore = taken;
-    this.waiting = waiting.map(asMessage);
+    this.waiting = waiting.map((content) => ({ content }));
+    for (const id of from) this.left.set(id, Promise.resolve());
     this.kept = this.given;
   }
 
@@ -254,15 +278,30 @@ export class RunInputs {
   /** From here on each is kept as soon as it is given, and at once those that were given before. */
   keepBy(keep: InputKeeper): void {
     this.keep = keep;
-    this.keepNew();
+    this.keepInTime();
   }
 
   /** Throws `InvalidRequestError` for what is no text, or says nothing. */
   add(content: string): void {
-    if (typeof content !== 'string' || content.trim() === '')
-      throw new InvalidRequestError('invalid_request', 'The message is empty, or not a string.');
-    this.waiting.push(asMessage(content));
-    this.keepNew();
+    assertSaid(content);
+    this.waiting.push({ content });
+    this.keepInTime();
+  }
+
+  /** Takes what another run has left, once however often, and resolves when it is kept; to false where it takes no more, or is to keep it and cannot yet. */
+  async takeLeft({ id, texts }: LeftInput, mustBeKept: boolean): Promise<boolean> {
+    if (this.closed || (mustBeKept && !this.keep)) return false;
+    try {
+      if (!this.left.has(id)) {
+        texts.forEach(assertSaid);
+        this.waiting.push(...texts.map((content) => ({ content, from: id })));
+        this.left.set(id, this.keepNew());
+      }
+      await this.left.get(id);
+      return true;
+    } catch {
+      return false;
+    }
   }
 
   /** Those that no model has read; from here on they are in the transcript. */
@@ -270,7 +309,10 @@ export class RunInputs {
     const { waiting } = this;
     this.takenBefore = this.given;
     this.waiting = [];
-    return asSaid(waiting, this.options);
+    return asSaid(
+      waiting.map(({ content }) => ({ role: 'user', content })),
+      this.options,
+    );
   }
 
   /** Accepts no more. */
@@ -280,20 +322,28 @@ export class RunInputs {
 
   /** Returns the inputs with which a waiting run is resumed. */
   save(): SavedInputs {
-    return { taken: this.takenBefore, waiting: this.waiting.map(({ content }) => content) };
+    const from = [...this.left.keys()];
+    return { taken: this.takenBefore, waiting: this.waiting.map(({ content }) => content), ...(from.length > 0 && { from }) };
   }
 
   private get given(): number {
     return this.takenBefore + this.waiting.length;
   }
 
-  private keepNew(): void {
-    if (!this.keep) return;
-    const added = this.waiting.slice(this.kept - this.takenBefore);
-    for (const { content } of added) this.keep((this.kept += 1), content);
+  private async keepNew(): Promise<void> {
+    const { keep } = this;
+    const added = keep ? this.waiting.slice(this.kept - this.takenBefore) : [];
+    await Promise.all(added.map((input) => keep?.({ number: (this.kept += 1), ...input })));
+  }
+
+  /** Where it is impossible to keep them the run is another process's, and is not ended for it here. */
+  private keepInTime(): void {
+    void this.keepNew().catch(() => undefined);
   }
 }
 
-function asMessage(content: string): UserText {
-  return { role: 'user', content };
+/** Throws `InvalidRequestError` for what is no text, or says nothing. */
+function assertSaid(content: unknown): void {
+  if (typeof content !== 'string' || content.trim() === '')
+    throw new InvalidRequestError('invalid_request', 'The message is empty, or not a string.');
 }

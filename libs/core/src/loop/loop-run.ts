@@ -13,17 +13,25 @@ import { Observable } from 'rxjs';
 import { Toolset } from '../catalog/toolset.js';
 import type { RunHandle } from '../contracts/loop-request.js';
 import type { RunJournal } from '../contracts/stores.js';
-import type { ConversationKey, ConversationStore } from '../contracts/conversation.js';
+import type { ConversationKey, ConversationStore, LeftInput } from '../contracts/conversation.js';
 import type { TenantDirectory } from '../contracts/tool-call.js';
 import { Interruption, type LinkedSignal, linkSignal, untilAborted } from '../execution/call-failure.js';
 import { toolNotes } from '../injection/tool-notes.js';
 import { strictlyListed, UNKNOWN_TENANT } from '../execution/resolve-tool.js';
 import { asRun } from '../execution/store-calls.js';
-import { type ConversationTurn, type ConversationTurns, wordsIn } from './conversation-turns.js';
-import { EventOutlet, type EventReader, PullQueue, RunInputs } from './event-outlet.js';
+import { BUSY, type ConversationTurn, type ConversationTurns, wordsIn } from './conversation-turns.js';
+import { EventOutlet, type EventReader, isForPeople, PullQueue, RunInputs } from './event-outlet.js';
 import { LiveRun } from './live-run.js';
-import { FinishedRun } from './loop-state.js';
-import { finishFor, firstState, isUnavailable, labelledMessages, type LoopState, type PendingStep, waitingForIn } from './loop-state.js';
+import {
+  FinishedRun,
+  finishFor,
+  firstState,
+  isUnavailable,
+  labelledMessages,
+  type LoopState,
+  type PendingStep,
+  waitingForIn,
+} from './loop-state.js';
 import { processStateOf, type ResumedRun, resumedState, type SavedPlace, savedRun } from './saved-run.js';
 import { identityOf, type RunPlan, startEvent, type SubRunsWithin } from './run-plan.js';
 import type { HeldSuspension, SuspendedRuns } from './suspended-runs.js';
@@ -118,6 +126,15 @@ export class LoopRun<Output> implements RunHandle<Output> {
     this.inputs.add(message);
   }
 
+  /**
+   * Takes in what another run of its conversation has said, once; false where it takes nothing more, or nothing yet, since another process would not know of it. A rehearsal takes nothing,
+   * nor does a run whose request calls the user's words public: the other request may not.
+   */
+  async takeIn(left: LeftInput): Promise<boolean> {
+    const { rehearse, labels } = this.plan.options;
+    return !this.isElsewhere && !rehearse && labels?.reads !== 'public' && this.inputs.takeLeft(left, this.isDurable);
+  }
+
   cancel(reason = 'The run was cancelled.'): void {
     this.interrupt(new Interruption('aborted', reason));
   }
@@ -191,9 +208,9 @@ export class LoopRun<Output> implements RunHandle<Output> {
     if (!conversation) return undefined;
     const { turns } = this.services;
     const isContinued = this.resumed !== undefined;
-    const isAdded = options.whenBusy === 'addInput' && !isContinued && !this.isDurable; // a durable run that began anew would say it twice
+    const isAdded = options.whenBusy === 'addInput' && !isContinued && !options.rehearse; // what is to be rehearsed is not done
     const words = isAdded ? wordsIn(messages) : undefined;
-    const addedTo = words && turns.add(conversation, words);
+    const addedTo = words && (await turns.add(conversation, this, words));
     if (addedTo !== undefined) return addedTo;
     if (turns.isTaken(conversation)) await this.emit(BUSY);
     const taken = await turns.take(conversation, this, { words, isContinued, signal: this.interruption.signal });
@@ -376,25 +393,4 @@ export class LoopRun<Output> implements RunHandle<Output> {
     if (!strictListing) return toolset;
     return strictlyListed(toolset, { ...execution, signal: this.interruption.signal }).catch(() => Toolset.of([]));
   }
-}
-
-const BUSY: LoopEventBody = {
-  type: 'warning',
-  code: 'conversation_busy',
-  message: 'Another run of this conversation is under way. This one begins after it.',
-};
-
-type EventForPeople = LoopEventBody & {
-  readonly type: 'approval-request' | 'approval-decision' | 'pending-request' | 'pending-answer';
-};
-
-const FOR_PEOPLE: ReadonlySet<string> = new Set<EventForPeople['type']>([
-  'approval-request',
-  'approval-decision',
-  'pending-request',
-  'pending-answer',
-]);
-
-function isForPeople(event: LoopEventBody): event is EventForPeople {
-  return FOR_PEOPLE.has(event.type);
 }

@@ -1,5 +1,5 @@
 import { addUsage, type JsonObject, NO_USAGE, type SubRunRecord, usageSince } from '@toolloop/protocol';
-import type { RunEntry, RunJournal, RunStateEntry, SubRunEntry, SubRunPlace } from '../contracts/stores.js';
+import type { RunEntry, RunInputEntry, RunJournal, RunStateEntry, SubRunEntry, SubRunPlace } from '../contracts/stores.js';
 import type { ToolOutcome } from '../execution/call.js';
 import { untilRunCloses } from '../execution/store-calls.js';
 import type { Toolset } from '../catalog/toolset.js';
@@ -79,7 +79,7 @@ class RunReading {
   private shared: SharedParts = { spent: [] };
   private readonly inner = new Map<string, InnerRun>();
   /** The inputs by their numbers. */
-  private readonly inputs = new Map<number, string>();
+  private readonly inputs = new Map<number, RunInputEntry>();
 
   constructor(private readonly runId: string) {}
 
@@ -88,7 +88,7 @@ class RunReading {
     const wrong = wrongInEntry(entry);
     if (wrong !== undefined) throw unreadable(this.runId, `in its entry ${JSON.stringify(entry.key)}, ${wrong} is not what it must be`);
     if (entry.type === 'sub-run') this.takeInner(entry);
-    else if (entry.type === 'input') this.inputs.set(entry.number, entry.content);
+    else if (entry.type === 'input') this.inputs.set(entry.number, entry);
     else if (entry.type === 'tool') this.takeOutcome(entry.value as unknown as SavedCall);
     else if (entry.type !== 'end') this.takeState(partIn(entry)); // nothing is resumed from an end
     this.shared = sharedOn(this.shared, entry);
@@ -106,7 +106,8 @@ class RunReading {
 
   private given(taken: number): SavedInputs {
     const waiting = [...this.inputs].filter(([number]) => number > taken).toSorted(([one], [other]) => one - other);
-    return { taken, waiting: waiting.map(([, content]) => content) };
+    const from = [...new Set([...this.inputs.values()].flatMap((input) => input.from ?? []))];
+    return { taken, waiting: waiting.map(([, { content }]) => content), ...(from.length > 0 && { from }) };
   }
 
   private takeInner({ runId, toolCallId, args = {}, entry }: SubRunEntry): void {
@@ -244,10 +245,7 @@ export class RunRecorder {
   async start(inputs: RunInputs, begun: LoopState | undefined): Promise<void> {
     if (begun) this.messages = 0;
     if (begun) await this.kept(this.begin(begun));
-    // Where that is impossible the run is another process's, and is not ended for it here.
-    inputs.keepBy((number, content) => {
-      void this.journal.record({ type: 'input', key: `input:${number}`, number, content }).catch(() => undefined);
-    });
+    inputs.keepBy((input) => this.journal.record({ type: 'input', key: `input:${input.number}`, ...input }));
   }
 
   /** An answer with calls, before any of them is made: the model is not asked again. */

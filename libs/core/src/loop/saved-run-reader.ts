@@ -156,7 +156,7 @@ function wrongInRun(run: unknown): string | undefined {
 }
 
 const CALL = partly({ spent: optional(SAVED_CALLS) });
-const INPUT = partly({ number: NUMBER, content: TEXT });
+const INPUT = partly({ number: NUMBER, content: TEXT, from: optional(TEXT) });
 const OF_SUB_RUN = partly({ runId: TEXT, toolCallId: TEXT, args: optional(partly()), entry: partly({ type: TEXT, key: TEXT }) });
 const VERSIONED = optionals({ version: NUMBER });
 

@@ -21,6 +21,7 @@ import {
   type LeftInput,
   type MessagePage,
   nameOf,
+  TAKEN_TOLD_MS,
 } from '../contracts/conversation.js';
 
 const MOST_PENDING = 10_000;
@@ -195,12 +196,11 @@ export class MemoryConversationStore extends ConversationStore {
 
   override take(key: ConversationKey, id: string, owner: string): Promise<string | undefined> {
     const kept = this.inputsOf(key).get(id);
-    if (kept) kept.takenBy ??= owner;
-    return Promise.resolve(kept?.takenBy);
+    return Promise.resolve(kept && (kept.takenBy ??= owner));
   }
 
   private inputsOf(key: ConversationKey): Map<string, KeptInput> {
-    const kept = [...(this.inputs.get(nameOf(key)) ?? [])].filter(([, { until }]) => until > Date.now());
+    const kept = [...(this.inputs.get(nameOf(key)) ?? [])].filter(([, one]) => one.until + (one.takenBy ? TAKEN_TOLD_MS : 0) > Date.now());
     if (kept.length === 0) this.inputs.delete(nameOf(key));
     return new Map(kept);
   }

@@ -49,7 +49,7 @@ function followed(run: RunHandle, type: LoopEvent['type']) {
   return { events, come, result: run.result };
 }
 
-const runOf = (runId: string) => ({ runId, isDurable: true, addInput: () => undefined });
+const runOf = (runId: string) => ({ runId, isDurable: true, takeIn: () => Promise.resolve(false) });
 const endOf = (turn: ConversationTurn | string): Promise<void> | undefined => (typeof turn === 'string' ? undefined : turn.end(false));
 
 const types = (events: readonly LoopEvent[]) => events.map((event) => (event.type === 'warning' ? event.code : event.type));
@@ -246,6 +246,20 @@ describe('a message with `whenBusy: addInput`', () => {
     leave();
     await first;
     expect(seen(1)).toEqual(['Second.']);
+  });
+
+  it.each<[string, Partial<LoopRequest>, Partial<LoopRequest>]>([
+    ['to be rehearsed', {}, { rehearse: true }],
+    ['not to be rehearsed as the run under way is, whose words no conversation keeps', { rehearse: true }, {}],
+    ['private, and the words of the run under way are public', { labels: { reads: 'public' } }, {}],
+  ])('is queued where it is %s', async (_, first, second) => {
+    const { entered, leave, context } = gate();
+    const { say } = await desk([read, text('One.'), text('Two.')]);
+    const answer = say('First.', { context, ...first }).result;
+    await entered;
+    const other = say('Second.', { whenBusy, ...second }).result;
+    leave();
+    expect([(await answer).text, (await other).text, (await other).addedTo]).toEqual(['One.', 'Two.', undefined]);
   });
 
   it('is queued where it is more than text', async () => {

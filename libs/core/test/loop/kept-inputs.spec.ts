@@ -1,7 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { type LoopRequest, type Message, RunElsewhereError, type RunHandle } from '@toolloop/core';
+import { type LoopRequest, type Message, RunElsewhereError, type RunHandle, ToolLoopService } from '@toolloop/core';
 import { type RunEntry, RunOpener } from '@toolloop/core/internal';
+import { ConversationStore, MemoryConversationStore } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, expectTranscriptValid, text, type ScriptedTurn } from '@toolloop/testing';
+import { LoopRun } from '../../src/loop/loop-run.js';
 import { ask, openModule } from '../fixtures/shop.module.js';
 import { KeptJournal } from '../sub-runs/kept-journal.js';
 
@@ -63,5 +65,74 @@ describe('what a user adds to a run that is written down', () => {
     const handle = await opened(journal);
     journal.isOurs = false;
     expect(() => handle.addInput('Too late.')).toThrow(RunElsewhereError);
+  });
+});
+
+describe('what a run of the same conversation says to one that is written down', () => {
+  const conversationId = 'c1';
+  const said = { prompt: 'Second.', conversationId, whenBusy: 'addInput' } as const;
+
+  async function process(store: ConversationStore) {
+    const providers = [{ provide: ConversationStore, useValue: store }];
+    const module = await openModule(new ScriptedModel(Array.from({ length: 9 }, () => turn)), { providers });
+    const opener = module.get<RunOpener>(RunOpener);
+    const durable = (runId: string, request: Partial<LoopRequest>, journal = new KeptJournal()) =>
+      opener.openDurable(ask(request), { runId, loop: undefined, journal, entries: [...journal.entries] });
+    const plain = (request: Partial<LoopRequest>) => module.get<ToolLoopService>(ToolLoopService).open(ask(request));
+    return { durable, plain };
+  }
+
+  it('is kept with the id of who says it, so that a process which continues the run does not take it once more', async () => {
+    const store = new MemoryConversationStore();
+    const [one, other] = [await process(store), await process(store)];
+    const journal = new KeptJournal();
+    const second = one.plain(said);
+    const left = { id: second.runId, texts: ['Second.'] };
+    const act = async (key: string) => (key === 'a' && (await second.result, (journal.isOurs = false)), `${key} done`);
+    await expect(one.durable('r', { conversationId, context: { act } }, journal).result).rejects.toThrow(RunElsewhereError);
+    expect(await second.result).toMatchObject({ addedTo: 'r', steps: 0 });
+    expect(journal.entries.at(-1)).toEqual({ type: 'input', key: 'input:1', number: 1, content: 'Second.', from: left.id });
+    journal.isOurs = true;
+    const takesAgain = { act: async (key: string) => `${key} done, ${String(next instanceof LoopRun && (await next.takeIn(left)))}` };
+    const next: RunHandle = other.durable('r', { conversationId, context: takesAgain }, journal);
+    const { messages } = await next.result;
+    expect(inputsIn(messages)).toEqual(['Go on.', 'Second.']);
+    expect(JSON.stringify(messages)).toContain('b done, true');
+  });
+
+  it('is taken once, however often a durable run that says it begins anew', async () => {
+    const { durable, plain } = await process(new MemoryConversationStore());
+    const act = async (key: string) => {
+      if (key === 'a') for (let begun = 0; begun < 2; begun += 1) expect((await durable('x', said).result).addedTo).toBe(first.runId);
+      return `${key} done`;
+    };
+    const first: RunHandle = plain({ conversationId, context: { act } });
+    expect(inputsIn((await first.result).messages)).toEqual(['Go on.', 'Second.']);
+    expect(await durable('x', said).result).toMatchObject({ addedTo: first.runId, steps: 0 });
+    expect((await durable('y', said).result).addedTo).toBeUndefined();
+  });
+
+  it('goes in to a durable run of another process from a durable one', async () => {
+    const store = new MemoryConversationStore();
+    const [one, other] = [await process(store), await process(store)];
+    const act = async (key: string) => (key === 'a' && expect((await other.durable('x', said).result).addedTo).toBe('r'), `${key} done`);
+    const { messages } = await one.durable('r', { conversationId, context: { act } }).result;
+    expect(inputsIn(messages)).toEqual(['Go on.', 'Second.']);
+  }, 60_000);
+
+  it('is not taken by a run that has no journal yet, or none any more, since the next process would not know of it', async () => {
+    const { durable } = await process(new MemoryConversationStore());
+    const journal = new KeptJournal();
+    const left = { id: 'x', texts: ['Second.'] };
+    const taken: unknown[] = [];
+    const act = async (key: string) => {
+      journal.isOurs = key === 'a';
+      taken.push(run instanceof LoopRun && (await run.takeIn(left)));
+      return `${key} done`;
+    };
+    const run: RunHandle = durable('r', { context: { act } }, journal);
+    taken.push(run instanceof LoopRun && (await run.takeIn(left)));
+    await expect(run.result).rejects.toThrow(RunElsewhereError);
+    expect(taken).toEqual([false, true, false]);
   });
 });

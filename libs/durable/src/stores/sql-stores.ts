@@ -122,7 +122,7 @@ export class SqlConversationStore extends ConversationStore {
   override async take(key: ConversationKey, id: string, owner: string): Promise<string | undefined> {
     const [input] = await this.database.query<InputRow>(
       `update toolloop.conversation_inputs set taken_by = coalesce(taken_by, $4)
-       where tenant = $1 and key_hash = $2 and input_id = $3 and expires_at > clock_timestamp() returning input_id, texts, taken_by`,
+       where tenant = $1 and key_hash = $2 and input_id = $3 and (taken_by is not null or expires_at > clock_timestamp()) returning input_id, texts, taken_by`,
       [...keysOf(key), storableKey(id, 'id of the input'), storableKey(owner, 'id of the run')],
     );
     return input?.taken_by ?? undefined;

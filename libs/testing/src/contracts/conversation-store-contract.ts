@@ -182,6 +182,9 @@ async function keepsInputs(trial: ConversationTrial): Promise<void> {
   assert.equal(new Set(takers).size, 1, 'one of many takes them');
   assert.equal(await leave('b'), takers[0]);
   assert.deepEqual(await store.left(key, 'first'), [inputOf('a')]);
+  await leave('b', 1);
+  await wait(20);
+  assert.equal(await store.take(key, 'b', 'late'), takers[0], 'who has taken them is told when their time is over');
 }
 
 async function givesTurnsOn({ store, other, tenant }: ConversationTrial): Promise<void> {
