@@ -141,7 +141,7 @@ export class ConversationTurns {
   }
 
   /**
-   * Gives the words of a run to the run of this process that has its turn. Those of a durable one are left in the store first, which tells whoever begins it anew that they are taken.
+   * Gives the words of a run to the run of this process that has its turn. Those of a durable one are left in the store first, which tells the process that begins it anew that they are taken.
    *
    * @returns the id of the run that has taken them; undefined where there is none, or it takes no more
    */

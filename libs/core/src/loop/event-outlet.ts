@@ -245,7 +245,7 @@ export type InputKeeper = (input: Omit<RunInputEntry, 'type' | 'key'>) => Promis
 /** The messages that the user adds during a run. It is closed in the very moment in which the run is decided, so that nothing said is lost. */
 export class RunInputs {
   private waiting: GivenInput[];
-  /** What other runs have said, by its id, until it is kept. */
+  /** The words of other runs, by their ids, until they are kept. */
   private readonly left = new Map<string, Promise<unknown>>();
   private closed = false;
   private takenBefore: number;
