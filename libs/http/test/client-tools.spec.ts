@@ -14,7 +14,7 @@ const SCHEMA: JsonObject = {
 };
 const DECLARED: JsonObject = { description: ATTACK, parameters: SCHEMA };
 const BY_NAME: JsonObject = { screen__show: DECLARED, notes__read: DECLARED, screen__other: DECLARED };
-const LISTED: JsonValue = Object.keys(BY_NAME).map((name) => ({ name, ...DECLARED }));
+const LISTED: JsonValue = Object.keys(BY_NAME).map((name) => ({ name, description: ATTACK, parameters: SCHEMA }));
 const OF_AI_SDK: JsonObject = { ...BY_NAME, screen__show: { description: ATTACK, inputSchema: SCHEMA } };
 const SHOWN: JsonObject = { shown: true };
 

@@ -332,11 +332,12 @@ export class RunInputs {
 
   private async keepNew(): Promise<void> {
     const { keep } = this;
-    const added = keep ? this.waiting.slice(this.kept - this.takenBefore) : [];
-    await Promise.all(added.map((input) => keep?.({ number: (this.kept += 1), ...input })));
+    if (!keep) return;
+    const added = this.waiting.slice(this.kept - this.takenBefore);
+    await Promise.all(added.map(({ content, from }) => keep({ number: (this.kept += 1), content, ...(from !== undefined && { from }) })));
   }
 
-  /** Where it is impossible to keep them the run is another process's, and is not ended for it here. */
+  /** Keeps them, unless the run is another process's by then: it is not ended for that here. */
   private keepInTime(): void {
     void this.keepNew().catch(() => undefined);
   }
