@@ -42,6 +42,8 @@ export interface CallRequest<Actor = RegisteredActor> extends Pick<
    * @default 'outside': they count as written by a model that has read untrusted and private content, or in a session with a `scope` what its account tells
    */
   readonly argsOrigin?: ValueOrigin;
+  /** Makes the call a rehearsal: it is rolled back or previewed, and no one is asked about it. @default false */
+  readonly rehearse?: boolean;
 }
 
 /** The outcome of one call. What goes out as JSON is what a UI may show. */
@@ -69,7 +71,7 @@ export interface WaitingCall {
 
 /** Several calls of one actor without a model, which share tools, entities and what they have read. The options are those of a run, as far as they are about calls. */
 export interface SessionRequest<Actor = RegisteredActor>
-  extends Omit<CallRequest<Actor>, 'tool' | 'args' | 'requestId' | 'signal'>, Pick<LoopRequest<unknown, Actor>, 'labels'> {
+  extends Omit<CallRequest<Actor>, 'tool' | 'args' | 'requestId' | 'signal' | 'rehearse'>, Pick<LoopRequest<unknown, Actor>, 'labels'> {
   /**
    * The place in which sessions of the actor belong together, such as a desk or a chat of theirs. What such a session reads, spends and is refused is kept in an account, which
    * the next session of the same actor in the same scope takes over. Where a client may choose the scope, it can begin anew by choosing another.
@@ -177,12 +179,13 @@ export const CALL = defineOptions<CallRequest>({
   hooks: rules.hooks,
   requestId: rules.requestId,
   signal: rules.signal,
+  rehearse: rules.rehearse,
   tool: CHECKED_BY_USE,
   args: CHECKED_BY_USE,
   argsOrigin: oneOf('application', 'actor', 'outside'),
 });
 
-const { tool: _tool, args: _args, requestId, signal, ...OF_SESSIONS } = CALL.rules;
+const { tool: _tool, args: _args, rehearse: _rehearse, requestId, signal, ...OF_SESSIONS } = CALL.rules;
 
 /** The options of a session. */
 export const SESSION = defineOptions<SessionRequest>({ ...OF_SESSIONS, labels: rules.labels, scope: TEXT });

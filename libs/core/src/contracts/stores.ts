@@ -281,7 +281,8 @@ export interface RunWrite {
 /** A selection of one actor's runs. */
 export interface RunQuery {
   readonly tenant: string;
-  readonly actorId: string;
+  /** @default every actor of the tenant */
+  readonly actorId?: string;
   readonly status?: RunStatus;
   /** @default 100 */
   readonly limit?: number;

@@ -261,8 +261,8 @@ function approvalsOf({ options, session }: RunPlan, saved: SavedRun | undefined)
   return new RunApprovals(options.approvals ?? 'suspend', saved?.approvals, undefined, session?.live.approvals);
 }
 
-function rehearsalOf({ options, isOneCall }: RunPlan, saved: SavedRun | undefined): RunRehearsal | undefined {
-  return options.rehearse && !isOneCall ? new RunRehearsal(saved?.rehearsal) : undefined;
+function rehearsalOf({ options }: RunPlan, saved: SavedRun | undefined): RunRehearsal | undefined {
+  return options.rehearse ? new RunRehearsal(saved?.rehearsal) : undefined;
 }
 
 function ownOf(plan: RunPlan, saved: SavedRun | undefined): RunAccounts {

@@ -134,7 +134,7 @@ export class RunPreparation {
       ...this.stepsOf(request, run),
       stopWhen: stopConditionsOf(this.settings.options.stopWhen, profile.stopWhen, own.stopWhen),
       answer: output && { type: output, ...this.settings.answers.shapeOf(output) },
-      options: { ...request, rehearse: isRehearsal(own, profile, resumed) },
+      options: { ...request, rehearse: isRehearsal(own, isCall(known) ? {} : profile, resumed) },
     };
   }
 

@@ -132,7 +132,7 @@ export class MemoryRunLog extends RunLog {
 
   override list({ tenant, actorId, status, limit = 100, after }: RunQuery): Promise<readonly RunRecord[]> {
     const all = [...this.runs.values()].map(({ record }) => record).toReversed();
-    const theirs = all.filter((record) => record.tenant === tenant && record.actorId === actorId);
+    const theirs = all.filter((record) => record.tenant === tenant && (actorId ?? record.actorId) === record.actorId);
     const known = after === undefined ? 0 : theirs.findIndex(({ runId }) => runId === after) + 1;
     const rest = theirs.slice(known).filter((record) => status === undefined || record.status === status);
     return Promise.resolve(rest.slice(0, limit));

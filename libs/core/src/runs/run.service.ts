@@ -26,6 +26,8 @@ export interface RunReader<Actor = RegisteredActor> {
 /** A run, as its actor may see it. */
 export interface RunView {
   readonly runId: string;
+  /** Set where the runs of a whole tenant are listed. */
+  readonly actorId?: string;
   readonly status: RunStatus;
   /** Set where any process continues it. A run that is not durable is resumed by its actor, and none of its events are kept. */
   readonly durable: boolean;
@@ -69,6 +71,8 @@ export interface RunUndoing {
 export interface RunFilter extends Pick<RunQuery, 'status' | 'limit' | 'after'> {
   /** Another actor of the tenant, for an operator who is permitted `runs`. @default the reader */
   readonly actorId?: string;
+  /** All of the reader's tenant, for an operator who is permitted `runs`. @default false */
+  readonly ofTenant?: boolean;
 }
 
 /** Runs by their ids, whichever process they are in, or if they are in none. Durable runs and suspended ones are listed, read, resumed and cancelled alike. */
@@ -133,10 +137,11 @@ export class RunService<Actor = RegisteredActor> implements OnModuleDestroy {
    */
   async list(reader: RunReader<Actor>, filter: RunFilter = {}): Promise<readonly RunView[]> {
     assertFilter(filter);
-    const { actorId: whose = this.actorIdOf(reader), ...which } = filter;
-    if (whose !== this.actorIdOf(reader)) await this.operators.use(reader, 'runs', { details: { actorId: whose.slice(0, 256) } });
-    const runs = await this.log.list({ ...which, tenant: reader.tenant, actorId: whose });
-    return runs.map(viewOf);
+    const { actorId: whose = this.actorIdOf(reader), ofTenant = false, ...which } = filter;
+    if (ofTenant || whose !== this.actorIdOf(reader))
+      await this.operators.use(reader, 'runs', { details: ofTenant ? { ofTenant } : { actorId: whose.slice(0, 256) } });
+    const runs = await this.log.list({ ...which, tenant: reader.tenant, ...(!ofTenant && { actorId: whose }) });
+    return runs.map((run) => Object.assign(viewOf(run), ofTenant && { actorId: run.actorId }));
   }
 
   /**
@@ -314,7 +319,8 @@ export class RunService<Actor = RegisteredActor> implements OnModuleDestroy {
 const STATUSES: Readonly<Record<RunStatus, true>> = { queued: true, running: true, waiting: true, ended: true };
 const MOST_LISTED = 1_000;
 
-function assertFilter({ status, limit, after }: RunFilter): void {
+function assertFilter({ status, limit, after, actorId, ofTenant }: RunFilter): void {
+  if (ofTenant && actorId !== undefined) throw invalid('`ofTenant` and `actorId` do not go together.');
   if (limit !== undefined && !isWhole(limit, 1, MOST_LISTED)) throw invalid(`The limit is not a whole number from 1 to ${MOST_LISTED}.`);
   if (status !== undefined && !Object.hasOwn(STATUSES, status))
     throw invalid(`There is no such status; there are ${Object.keys(STATUSES).join(', ')}.`);

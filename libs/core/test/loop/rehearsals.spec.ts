@@ -93,6 +93,23 @@ describe('a rehearsal', () => {
     );
   });
 
+  it.each(['write', 'send', 'book', 'ask'])('can be that of one call without a model, which changes nothing and asks no one: %s', async (id) => {
+    const { loop, called, module, entries } = await desk([], { ...open, requireApproval: [{ tools: ['desk__write'], reason: 'It writes.' }] });
+    const { record, waiting } = await loop.call({ tool: `desk__${id}`, args: { key: 'a' }, rehearse: true, ...alice });
+    expect(record).toMatchObject({ status: 'succeeded', rehearsal: 'previewed', result: { status: 'previewed' } });
+    expect([called, waiting]).toEqual([[], undefined]);
+    expect(await module.get<PendingStore>(PendingStore).list({ tenant: 'acme' })).toEqual([]);
+    expect((await entries()).every(({ isRehearsal }) => isRehearsal)).toBe(true);
+  });
+
+  it('of one call makes a read, and says nothing about the call behind it', async () => {
+    const { loop, called } = await desk([]);
+    const look = { tool: 'desk__look', args: { key: 'a' }, ...alice };
+    expect((await loop.call({ ...look, rehearse: true })).record.rehearsal).toBe('rehearsed');
+    expect((await loop.call(look)).record.rehearsal).toBeUndefined();
+    expect(called).toEqual(['look a', 'look a']);
+  });
+
   it('invariant 14: is known as a rehearsal in the audit and in the events of the run', async () => {
     const { loop, entries } = await desk([calls(desked('write'), desked('look')), text('Done.')]);
     const events = await collect(loop.stream({ prompt: 'Go on.', ...alice, rehearse: true }));

@@ -35,6 +35,12 @@ describe('a run that is suspended and not durable', () => {
     expect(await runs.get(runId, alice)).toMatchObject(view);
   });
 
+  it('is listed with those of all of its tenant for operators alone', async () => {
+    const { runs } = await waiting();
+    await expect(runs.list(alice, { ofTenant: true })).rejects.toMatchObject({ name: 'OperatorError', action: 'runs' });
+    await expect(runs.list(alice, { ofTenant: true, actorId: 'bob' })).rejects.toThrow('do not go together');
+  });
+
   it('is resumed by the service, with the events that follow, and has ended then', async () => {
     const { runs, runId, decide, done, request } = await waiting();
     await decide('approve');

@@ -333,7 +333,7 @@ async function keepsWaiting({ store, other, tenant }: RunTrial): Promise<void> {
 async function lists({ store, other, tenant, otherTenant }: RunTrial): Promise<void> {
   const runs: string[] = [];
   for (let index = 0; index < 5; index += 1) runs.unshift((await begun(store, newRun(tenant))).runId);
-  await begun(store, newRun(tenant, 'mia'));
+  const { runId: ofMia } = await begun(store, newRun(tenant, 'mia'));
   await begun(store, newRun(otherTenant));
   const page = await other.list({ tenant, actorId: 'alice', limit: 3 });
   const rest = await other.list({ tenant, actorId: 'alice', limit: 3, after: page.at(-1)?.runId ?? '' });
@@ -342,6 +342,11 @@ async function lists({ store, other, tenant, otherTenant }: RunTrial): Promise<v
     runs,
   );
   assert.deepEqual(await store.list({ tenant, actorId: 'alice', status: 'ended' }), []);
+  const ofAll = [...(await other.list({ tenant, limit: 2 })), ...(await other.list({ tenant, after: runs[0] ?? '' }))];
+  assert.deepEqual(
+    ofAll.map(({ runId }) => runId),
+    [ofMia, ...runs],
+  );
 }
 
 async function watches({ store, other, tenant }: RunTrial): Promise<void> {
