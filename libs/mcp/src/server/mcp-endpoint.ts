@@ -1,29 +1,19 @@
 import { type BeforeApplicationShutdown, Inject, Injectable, Logger, type OnApplicationBootstrap, type OnModuleInit } from '@nestjs/common';
 import { DiscoveryService, ModuleRef } from '@nestjs/core';
 import {
-  type AuthInfo,
-  bearerAuthChallengeResponse,
-  type BearerAuthOptions,
   createMcpHandler,
-  getOAuthProtectedResourceMetadataUrl,
-  hostHeaderValidationResponse,
   isInitializeRequest,
   isLegacyRequest,
   type McpHttpHandler,
-  OAuthError,
-  OAuthErrorCode,
-  originValidationResponse,
   SUPPORTED_PROTOCOL_VERSIONS,
   type Transport,
-  verifyBearerToken,
 } from '@modelcontextprotocol/server';
 import { serveStdio, type StdioServerHandle } from '@modelcontextprotocol/server/stdio';
-import { toNodeHandler } from '@modelcontextprotocol/node';
 import { PendingService, ToolCatalog, ToolLoopService } from '@toolloop/core';
 import { ActorIdentity } from '@toolloop/core/internal';
-import { ConfigurationError, type Finding, InvalidRequestError, isDeeperThan, isObject } from '@toolloop/protocol';
-import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type ApprovalAsked, approvalPage } from './approval-page.js';
+import { ConfigurationError, type Finding, InvalidRequestError, isObject } from '@toolloop/protocol';
+import { approvalPage } from './approval-page.js';
+import { Authentication, type Exchange, failure, jsonIn, refusedByAddress, respond } from './http-requests.js';
 import { Offers } from './offers.js';
 import { type ResourceReaders, ServedSessions } from './served-sessions.js';
 import { loopTokenOf, MCP_SERVER, type McpPrincipal, type McpServerOptions, namedToolFindings, namesOf } from './server-options.js';
@@ -38,14 +28,9 @@ const WITHOUT_ID: Finding = {
   problem: 'The actor has no id.',
   remedy: 'Give it one, or set ToolLoopModule.forRoot({ actorId }).',
 };
-/** Deeper than any arguments may be, with the message around them. */
-const MOST_LEVELS = 110;
 const SCOPE = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** The part of a request that Nest has read. */
-interface Asked {
-  /** Undefined where Nest parses no bodies. */
-  readonly body: unknown;
+interface Asked extends Pick<Exchange, 'body'> {
   readonly scope: string | undefined;
 }
 
@@ -55,6 +40,7 @@ export class McpEndpoint implements OnModuleInit, OnApplicationBootstrap, Before
   private readonly sessions: ServedSessions;
   private readonly modern: McpHttpHandler;
   private readonly names: ReturnType<typeof namesOf>;
+  private readonly authentication: Authentication;
   private readonly offers: Offers;
 
   constructor(
@@ -66,6 +52,7 @@ export class McpEndpoint implements OnModuleInit, OnApplicationBootstrap, Before
   ) {
     MCP_SERVER.assert(options, 'McpServerModule');
     this.names = namesOf(options);
+    this.authentication = new Authentication(options);
     const loopOf = (): ToolLoopService => this.loop;
     this.offers = new Offers(discovery);
     this.sessions = new ServedSessions(loopOf, identity, options, new WaitingCalls(loopOf, pending, options), this.offers);
@@ -113,27 +100,15 @@ export class McpEndpoint implements OnModuleInit, OnApplicationBootstrap, Before
   }
 
   /** Answers one request, whose body Nest may have read already. */
-  async handle(request: IncomingMessage, response: ServerResponse, { body, scope }: Asked): Promise<void> {
-    const isTooDeep = isDeeperThan(MOST_LEVELS, body);
-    const answer = toNodeHandler(
-      { fetch: async (web) => (isTooDeep ? tooDeep() : this.answer(web, { body, scope })) },
-      { onerror: (error) => logger.error('A request could not be answered.', error) },
-    );
-    await answer(request, response, isTooDeep ? {} : body);
+  async handle(exchange: Exchange, scope: string | undefined): Promise<void> {
+    await respond(exchange, (web) => this.answer(web, { body: exchange.body, scope }));
   }
 
   /** Answers a person who visits the page of an approval. */
-  async approve(request: IncomingMessage, response: ServerResponse, asked: ApprovalAsked): Promise<void> {
-    const { hosts, origins } = this.names;
-    const fetch = async (web: Request): Promise<Response> =>
-      hostHeaderValidationResponse(web, hosts) ??
-      originValidationResponse(web, origins) ??
-      (await approvalPage(web, asked, { options: this.options, pending: this.pending }));
-    await toNodeHandler({ fetch }, { onerror: (error) => logger.error('The page of an approval could not be shown.', error) })(
-      request,
-      response,
-      asked.body,
-    );
+  async approve(exchange: Exchange, approvalId: string): Promise<void> {
+    const { options, pending } = this;
+    const asked = { approvalId, body: exchange.body };
+    await respond(exchange, async (web) => refusedByAddress(web, this.names) ?? (await approvalPage(web, asked, { options, pending })));
   }
 
   /**
@@ -156,12 +131,11 @@ export class McpEndpoint implements OnModuleInit, OnApplicationBootstrap, Before
   }
 
   private async answer(request: Request, { body, scope }: Asked): Promise<Response> {
-    const { hosts, origins } = this.names;
-    const refused = hostHeaderValidationResponse(request, hosts) ?? originValidationResponse(request, origins);
+    const refused = refusedByAddress(request, this.names);
     if (refused) return refused;
     if (scope !== undefined && !SCOPE.test(scope))
       return failure(404, -32_001, 'A scope has 1 to 64 letters, digits, hyphens and underscores.');
-    const principal = await this.authenticated(request);
+    const principal = await this.authentication.of(request);
     if (principal instanceof Response) return principal;
     const caller = this.sessions.callerOf(principal, { scope, address: this.addressOf(request, scope) });
     if (caller) return this.served(request, body, caller);
@@ -197,48 +171,7 @@ export class McpEndpoint implements OnModuleInit, OnApplicationBootstrap, Before
       throw error;
     }
   }
-
-  /** Returns who asks, or the answer to a request that says it badly. */
-  private async authenticated(request: Request): Promise<McpPrincipal | Response> {
-    const { verifier, anonymous, requiredScopes, resource } = this.options;
-    const header = request.headers.get('authorization');
-    if (header === null && anonymous) return anonymous;
-    let principal: McpPrincipal | undefined;
-    const terms: BearerAuthOptions = {
-      verifier: {
-        verifyAccessToken: async (token) => {
-          principal = await verifier.verify(token);
-          if (!principal) throw new OAuthError(OAuthErrorCode.InvalidToken, 'The token is unknown, revoked or expired.');
-          return claimsOf(principal);
-        },
-      },
-      ...(requiredScopes && { requiredScopes: [...requiredScopes] }),
-      ...(resource && { resourceMetadataUrl: getOAuthProtectedResourceMetadataUrl(new URL(resource.url)) }),
-    };
-    try {
-      await verifyBearerToken(header, { ...terms, ...(resource && { expectedResource: new URL(resource.url) }) });
-      return principal ?? failure(500, -32_603, 'The token could not be checked.');
-    } catch (error) {
-      if (error instanceof OAuthError) return bearerAuthChallengeResponse(error, terms);
-      logger.error('The verifier failed.', error);
-      return failure(500, -32_603, 'The token could not be checked.');
-    }
-  }
 }
-
-/** The claims of a token as the SDK checks them. The token itself goes no further. */
-function claimsOf({ scopes = [], audience, expiresAt }: McpPrincipal): AuthInfo {
-  return {
-    token: '',
-    clientId: '',
-    scopes: [...scopes],
-    expiresAt: Math.floor((expiresAt?.getTime() ?? Date.now() + JUST_CHECKED_MS) / 1000),
-    ...(audience !== undefined && URL.canParse(audience) && { resource: new URL(audience) }),
-  };
-}
-
-/** A verifier that names no end has said of this moment that the token is good. */
-const JUST_CHECKED_MS = 60_000;
 
 const OLDER_REVISIONS: ReadonlySet<string> = new Set(SUPPORTED_PROTOCOL_VERSIONS);
 const MODERN_REVISION = '2026-07-28';
@@ -253,27 +186,9 @@ function isLegacy(request: Request, body: unknown): boolean | Promise<boolean> {
   return (isOfSession && !hasEnvelope) || isLegacyRequest(request, body);
 }
 
-async function jsonIn(request: Request): Promise<unknown> {
-  try {
-    const body: unknown = await request.json();
-    return isDeeperThan(MOST_LEVELS, body) ? tooDeep() : body;
-  } catch {
-    return failure(400, -32_700, 'Parse error: the body is no JSON.');
-  }
-}
-
 /** Some clients send `null` for no arguments. */
 function withoutNullArguments(body: unknown): unknown {
   if (!isObject(body) || !isObject(body['params']) || body['params']['arguments'] !== null) return body;
   const { arguments: _, ...params } = body['params'];
   return { ...body, params };
-}
-
-/** The refusal of a message that the SDK could not walk, whose checks and writing of JSON go as deep as it. */
-function tooDeep(): Response {
-  return failure(400, -32_600, `Invalid request: the message is nested deeper than ${MOST_LEVELS} levels.`);
-}
-
-function failure(status: number, code: number, message: string): Response {
-  return Response.json({ jsonrpc: '2.0', error: { code, message }, id: null }, { status });
 }

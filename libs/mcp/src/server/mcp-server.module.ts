@@ -1,6 +1,8 @@
 import { All, ConfigurableModuleBuilder, Controller, Get, Header, Module, NotFoundException, Req, Res, type Type } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { DevTools } from './dev-tools.js';
+import type { Exchange } from './http-requests.js';
 import { MCP_SERVER_OPTIONS, McpEndpoint } from './mcp-endpoint.js';
 import type { McpServerOptions } from './server-options.js';
 
@@ -8,13 +10,22 @@ import type { McpServerOptions } from './server-options.js';
 export interface McpServerExtras {
   /** The path of the server. With a scope behind it, it serves the sessions of that scope: `/mcp/desk`. @default 'mcp' */
   readonly path?: string;
+  /**
+   * Serves tools for the developers of the application, at the path with `-dev` behind it: `/mcp-dev`. They are for operators whom `forRoot({ operators })` permits `devTools`, and answer on loopback
+   * alone; with `NODE_ENV=production` the application does not start. @default false
+   */
+  readonly devTools?: boolean;
 }
+
+/** The names here are left out of the options that Nest's builder hands on. */
+const EXTRAS = { path: 'mcp', devTools: false };
 
 const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<McpServerOptions>({ optionsInjectionToken: MCP_SERVER_OPTIONS })
   .setClassMethodName('forRoot')
-  .setExtras<McpServerExtras>({}, (definition, { path = 'mcp' }) => ({
+  .setExtras<McpServerExtras>(EXTRAS, (definition, { path = EXTRAS.path, devTools = EXTRAS.devTools }) => ({
     ...definition,
-    controllers: controllersAt(path.replace(/^\/+|\/+$/g, '')),
+    providers: [...(definition.providers ?? []), ...(devTools ? [DevTools] : [])],
+    controllers: controllersAt(path.replace(/^\/+|\/+$/g, ''), devTools),
   }))
   .build();
 
@@ -40,23 +51,25 @@ interface AnyResponse {
   readonly hijack?: () => void;
 }
 
-function controllersAt(path: string): Type[] {
+/** Takes an answer over from Fastify, which would end it by itself. */
+function exchangeOf(request: AnyRequest & IncomingMessage, response: AnyResponse & ServerResponse): Exchange {
+  response.hijack?.();
+  return { request: request.raw ?? request, response: response.raw ?? response, body: request.body };
+}
+
+function controllersAt(path: string, devTools: boolean): Type[] {
   @Controller(path)
   class McpController {
     constructor(private readonly endpoint: McpEndpoint) {}
 
     @All(['', ':scope'])
     async handle(@Req() request: AnyRequest & IncomingMessage, @Res() response: AnyResponse & ServerResponse): Promise<void> {
-      response.hijack?.();
-      const { body, params } = request;
-      await this.endpoint.handle(request.raw ?? request, response.raw ?? response, { body, scope: params['scope'] });
+      await this.endpoint.handle(exchangeOf(request, response), request.params['scope']);
     }
 
     @All('approve/:approvalId')
     async approve(@Req() request: AnyRequest & IncomingMessage, @Res() response: AnyResponse & ServerResponse): Promise<void> {
-      response.hijack?.();
-      const { body, params } = request;
-      await this.endpoint.approve(request.raw ?? request, response.raw ?? response, { body, approvalId: params['approvalId'] ?? '' });
+      await this.endpoint.approve(exchangeOf(request, response), request.params['approvalId'] ?? '');
     }
   }
 
@@ -74,5 +87,15 @@ function controllersAt(path: string): Type[] {
       throw new NotFoundException('The server names no authorization server.');
     }
   }
-  return [McpController, McpMetadataController];
+
+  @Controller(`${path}-dev`)
+  class McpDevController {
+    constructor(private readonly tools: DevTools) {}
+
+    @All()
+    async handle(@Req() request: AnyRequest & IncomingMessage, @Res() response: AnyResponse & ServerResponse): Promise<void> {
+      await this.tools.handle(exchangeOf(request, response));
+    }
+  }
+  return [McpController, McpMetadataController, ...(devTools ? [McpDevController] : [])];
 }

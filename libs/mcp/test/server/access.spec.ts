@@ -50,6 +50,12 @@ describe('the address of the server', () => {
     expect((await post(served, INITIALIZE, { origin, authorization: 'Bearer nobody' })).status).toBe(status === 403 ? 403 : 401);
   });
 
+  it('is the path that the options name, wherever slashes stand', async () => {
+    const served = await serve({ server: { path: '/tools/mcp/' } });
+    expect((await post(served, INITIALIZE, { path: '/tools/mcp' })).status).toBe(200);
+    expect((await post(served, INITIALIZE)).status).toBe(404);
+  });
+
   it('answers a message that is nested too deep with what is wrong', async () => {
     const served = await serve();
     const deep = `${'{"a":'.repeat(5_000)}1${'}'.repeat(5_000)}`;

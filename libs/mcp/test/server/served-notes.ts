@@ -3,7 +3,7 @@ import type { INestApplication, Type } from '@nestjs/common';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
 import { type ToolLoopExtras, ToolLoopModule, type ToolLoopOptions } from '@toolloop/core';
-import { McpServerModule, type McpPrincipal, type McpServerOptions } from '@toolloop/mcp';
+import { McpServerModule, type McpPrincipal, type McpServerExtras, type McpServerOptions } from '@toolloop/mcp';
 import { ScriptedModel } from '@toolloop/testing';
 import { Note, NotesModule } from './notes.js';
 
@@ -12,6 +12,8 @@ export const PEOPLE: Readonly<Record<string, McpPrincipal>> = {
   alice: { actor: { id: 'alice', roles: ['clerk'] }, tenant: 'acme' },
   mia: { actor: { id: 'mia', roles: ['manager'] }, tenant: 'acme' },
   bob: { actor: { id: 'bob', roles: ['clerk'] }, tenant: 'globex' },
+  otto: { actor: { id: 'otto', roles: ['clerk', 'operator'] }, tenant: 'acme' },
+  olga: { actor: { id: 'olga', roles: ['clerk', 'operator'] }, tenant: 'globex' },
 };
 
 const POLICY = {
@@ -27,20 +29,23 @@ export interface Served {
 }
 
 export interface NotesOptions {
-  readonly server?: Partial<McpServerOptions> & { readonly path?: string };
+  readonly server?: Partial<McpServerOptions> & McpServerExtras;
   readonly loop?: Partial<ToolLoopOptions> & ToolLoopExtras;
   /** Classes beside the tools of notes. */
   readonly providers?: Type[];
   readonly platform?: 'express' | 'fastify';
   /** `false` for an application that leaves the bodies to the server. */
   readonly bodyParser?: boolean;
+  /** The address on which it listens. @default '127.0.0.1' */
+  readonly host?: string;
 }
 
 const open = new Set<Served>();
 const clients = new Set<Client>();
 
 /** An application with tools of notes, served over MCP on a free port. */
-export async function serve({ server, loop, providers = [], platform = 'express', bodyParser = true }: NotesOptions = {}): Promise<Served> {
+export async function serve(options: NotesOptions = {}): Promise<Served> {
+  const { server, loop, providers = [], platform = 'express', bodyParser = true, host = '127.0.0.1' } = options;
   const { policy = POLICY, ...more } = loop ?? {};
   const module = await Test.createTestingModule({
     imports: [
@@ -56,8 +61,9 @@ export async function serve({ server, loop, providers = [], platform = 'express'
     platform === 'fastify'
       ? module.createNestApplication<NestFastifyApplication>(new FastifyAdapter(), settings)
       : module.createNestApplication(settings);
-  await app.listen(0, '127.0.0.1');
-  const served = { url: await app.getUrl(), app };
+  await app.listen(0, host);
+  const { port } = new URL(await app.getUrl());
+  const served = { url: `http://127.0.0.1:${port}`, app };
   open.add(served);
   return served;
 }
