@@ -93,16 +93,22 @@ describe('a rehearsal', () => {
     );
   });
 
-  it.each(['write', 'send', 'book', 'ask'])('can be that of one call without a model, which changes nothing and asks no one: %s', async (id) => {
-    const { loop, called, module, entries } = await desk([], { ...open, requireApproval: [{ tools: ['desk__write'], reason: 'It writes.' }] });
-    const { record, waiting } = await loop.call({ tool: `desk__${id}`, args: { key: 'a' }, rehearse: true, ...alice });
-    expect(record).toMatchObject({ status: 'succeeded', rehearsal: 'previewed', result: { status: 'previewed' } });
-    expect([called, waiting]).toEqual([[], undefined]);
-    expect(await module.get<PendingStore>(PendingStore).list({ tenant: 'acme' })).toEqual([]);
-    expect((await entries()).every(({ isRehearsal }) => isRehearsal)).toBe(true);
-  });
+  it.each(['write', 'send', 'book', 'ask'])(
+    'can be that of one call without a model, which changes nothing and asks no one: %s',
+    async (id) => {
+      const { loop, called, module, entries } = await desk([], {
+        ...open,
+        requireApproval: [{ tools: ['desk__write'], reason: 'It writes.' }],
+      });
+      const { record, waiting } = await loop.call({ tool: `desk__${id}`, args: { key: 'a' }, rehearse: true, ...alice });
+      expect(record).toMatchObject({ status: 'succeeded', rehearsal: 'previewed', result: { status: 'previewed' } });
+      expect([called, waiting]).toEqual([[], undefined]);
+      expect(await module.get<PendingStore>(PendingStore).list({ tenant: 'acme' })).toEqual([]);
+      expect((await entries()).every(({ isRehearsal }) => isRehearsal)).toBe(true);
+    },
+  );
 
-  it('of one call makes a read, and says nothing about the call behind it', async () => {
+  it('makes a read that is called by itself, and says nothing about the call behind it', async () => {
     const { loop, called } = await desk([]);
     const look = { tool: 'desk__look', args: { key: 'a' }, ...alice };
     expect((await loop.call({ ...look, rehearse: true })).record.rehearsal).toBe('rehearsed');

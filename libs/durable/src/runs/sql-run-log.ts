@@ -203,13 +203,12 @@ export class SqlRunLog extends RunLog {
 
   override async list({ tenant, actorId, status, limit = 100, after }: RunQuery): Promise<readonly RunRecord[]> {
     if (![tenant, actorId].every((text) => text === undefined || isStorable(text))) return [];
-    const theirs = actorId === undefined ? 'tenant = $1' : 'tenant = $1 and actor_id = $5';
     const rows = await this.database.query<RunRow>(
       `select ${COLUMNS} from toolloop.runs
-       where ${theirs} and ($2::text is null or status = $2)
-         and position < coalesce((select position from toolloop.runs where run_id = $3 and ${theirs}), 9223372036854775807)
-       order by position desc limit $4`,
-      [tenant, status ?? null, after !== undefined && isStorable(after) ? after : null, limit, ...(actorId === undefined ? [] : [actorId])],
+       where tenant = $1 and ($2::text is null or actor_id = $2) and ($3::text is null or status = $3)
+         and position < coalesce((select position from toolloop.runs where run_id = $4 and tenant = $1 and ($2::text is null or actor_id = $2)), 9223372036854775807)
+       order by position desc limit $5`,
+      [tenant, actorId ?? null, status ?? null, after !== undefined && isStorable(after) ? after : null, limit],
     );
     return rows.map(fromRunRow);
   }

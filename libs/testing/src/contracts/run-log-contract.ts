@@ -337,16 +337,11 @@ async function lists({ store, other, tenant, otherTenant }: RunTrial): Promise<v
   await begun(store, newRun(otherTenant));
   const page = await other.list({ tenant, actorId: 'alice', limit: 3 });
   const rest = await other.list({ tenant, actorId: 'alice', limit: 3, after: page.at(-1)?.runId ?? '' });
-  assert.deepEqual(
-    [...page, ...rest].map(({ runId }) => runId),
-    runs,
-  );
+  const ofAlice = [...page, ...rest].map(({ runId }) => runId);
+  assert.deepEqual(ofAlice, runs);
   assert.deepEqual(await store.list({ tenant, actorId: 'alice', status: 'ended' }), []);
   const ofAll = [...(await other.list({ tenant, limit: 2 })), ...(await other.list({ tenant, after: runs[0] ?? '' }))];
-  assert.deepEqual(
-    ofAll.map(({ runId }) => runId),
-    [ofMia, ...runs],
-  );
+  assert.equal(ofAll.map(({ runId }) => runId).join(' '), [ofMia, ...runs].join(' '));
 }
 
 async function watches({ store, other, tenant }: RunTrial): Promise<void> {
