@@ -134,7 +134,7 @@ export class RunPreparation {
       ...this.stepsOf(request, run),
       stopWhen: stopConditionsOf(this.settings.options.stopWhen, profile.stopWhen, own.stopWhen),
       answer: output && { type: output, ...this.settings.answers.shapeOf(output) },
-      options: { ...request, rehearse: isRehearsal(own, isCall(known) ? {} : profile, resumed) },
+      options: { ...request, rehearse: isRehearsal(own, profile, known) },
     };
   }
 
@@ -292,11 +292,11 @@ function isCall(known: KnownRun | undefined): boolean {
   return known?.isOneCall ?? known?.saved?.isOneCall ?? false;
 }
 
-/** Tells whether a run is a rehearsal. One that was begun as such stays one, whatever it is resumed with. */
-function isRehearsal(own: Pick<LoopRequest, 'rehearse'>, profile: Pick<LoopProfile, 'rehearse'>, resumed: ResumedRun | undefined): boolean {
-  if (!resumed) return own.rehearse ?? profile.rehearse ?? false;
-  if (own.rehearse && !resumed.saved.rehearsal) throw invalid(BEGUN_IN_EARNEST);
-  return resumed.saved.rehearsal !== undefined;
+/** Tells whether a run is a rehearsal. One that was begun as such stays one, whatever it is resumed with; a single call says so itself. */
+function isRehearsal(own: Pick<LoopRequest, 'rehearse'>, profile: Pick<LoopProfile, 'rehearse'>, known: KnownRun | undefined): boolean {
+  if (!known?.saved) return own.rehearse ?? (!isCall(known) && profile.rehearse === true);
+  if (own.rehearse && !known.saved.rehearsal) throw invalid(BEGUN_IN_EARNEST);
+  return known.saved.rehearsal !== undefined;
 }
 
 /** The calls of a run before it waited, and the tools that its model was shown. */
