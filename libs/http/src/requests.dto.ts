@@ -115,12 +115,28 @@ export class ReplyBody {
   @IsOptional() @IsString({ message: 'error must be a text' }) @MaxLength(1000) error?: string;
 }
 
+const IS_TEXTS = { each: true, message: '$property must be a list of texts' };
+
+/** Values and sources that a person trusts. */
+export class Trust {
+  @IsOptional() @IsArray() @ArrayMaxSize(100) @IsString(IS_TEXTS) arguments?: string[];
+  @IsOptional() @IsArray() @ArrayMaxSize(100) @IsString(IS_TEXTS) sources?: string[];
+}
+
+/** An argument whose value an operator trusts in all further runs of the tenant. */
+export class TrustForGood {
+  @IsString({ message: 'argument must be a text' }) argument!: string;
+  @IsString({ message: 'reason must be a text' }) @MaxLength(1000) reason!: string;
+}
+
 /** The changes that a person makes to a call before saying yes to it, where the policy lets them. */
 export class Amendment {
   /** The arguments that replace the model's: all of them. */
   @IsOptional() @IsObject({ message: 'args must be an object' }) args?: JsonObject;
   /** Covers further calls of the same tool under the same rule in the same run. */
   @IsOptional() @IsBoolean({ message: 'remember must be true or false' }) remember?: boolean;
+  /** The things that the person trusts for the rest of the run, of those that the request names. */
+  @IsOptional() @ValidateNested() @Type(() => Trust) endorse?: Trust;
 }
 
 /** A person's yes or no to a call. */
@@ -135,6 +151,12 @@ export class Verdict {
   reason?: string;
 
   @IsOptional() @ValidateNested() @Type(() => Amendment) amend?: Amendment;
+
+  /** The other calls of its group that the same decision is about, by the ids of their approvals. */
+  @IsOptional() @IsArray() @ArrayMaxSize(1000) @IsString(IS_TEXTS) also?: string[];
+
+  /** With a yes, as an operator who is permitted `policy`: makes a version of the tenant's policy that trusts the value of an argument of this call. */
+  @IsOptional() @ValidateNested() @Type(() => TrustForGood) always?: TrustForGood;
 }
 
 /** A selection of what waits. */

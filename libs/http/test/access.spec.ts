@@ -75,6 +75,7 @@ const OWNED: readonly Row[] = [
   ['POST', '/runs/RUN/undo', 404, 404, {}],
   ['GET', '/pending', 'nothing of it', 'nothing of it'],
   ['GET', '/approvals', 'nothing of it', 'nothing of it'],
+  ['GET', '/approvals/groups', 'nothing of it', 'nothing of it'],
   ['GET', '/approvals/APPROVAL', 404, 404],
   ['POST', '/approvals/APPROVAL', 404, 404, { decision: 'approve' }],
   ['GET', '/questions', 'nothing of it', 'nothing of it'],

@@ -48,6 +48,27 @@ export interface ApprovalRequest extends WaitingCall {
   readonly mayEdit: boolean;
   /** `true` if the approval may cover further calls of this tool in this run. */
   readonly mayRemember: boolean;
+  /** The things that the approver may trust for the rest of the run, beside the yes to this call. Absent where the policy lets no one trust anything. */
+  readonly mayEndorse?: Endorsable;
+  /** The same for the calls of one kind that a step makes, of which one decision can be taken. Absent in requests of earlier releases. */
+  readonly group?: string;
+}
+
+/** Values and sources from outside that the approver of a call may trust, by a rule of the policy. */
+export interface Endorsable {
+  /** Arguments whose values may be trusted in further calls of the tool. */
+  readonly arguments?: readonly string[];
+  /** Tools whose results may be trusted, or places in results such as `mail__read#/from`. */
+  readonly sources?: readonly string[];
+  /** Those of the arguments whose values an operator may trust in all further runs of the tenant. */
+  readonly always?: readonly string[];
+}
+
+/** Calls of one kind that a step makes and that wait for a person, of which one decision can be taken. */
+export interface ApprovalGroup extends Pick<ApprovalRequest, 'runId' | 'path' | 'step' | 'tool' | 'declaredId' | 'reason'> {
+  readonly group: string;
+  /** Those that are open, the oldest first. Each is decided, used and recorded by itself. */
+  readonly calls: readonly ApprovalRequest[];
 }
 
 /** A call that the client is to make, and whose result it gives back. */
@@ -217,6 +238,10 @@ export interface Decision {
   readonly callBudget?: Omit<CallBudget, 'tools'>;
   /** The terms that the approver must meet, all of them. Set if an approval is required. */
   readonly approval?: readonly ApprovalTerms[];
+  /** The things that the approver may trust for the rest of the run. */
+  readonly endorsable?: Endorsable;
+  /** The latest approval in which somebody trusted something for the rest of the run, where the call would need one of its own without that. */
+  readonly endorsedBy?: string;
   /** The decisions of policies that run in shadow: they are recorded, not enforced. */
   readonly shadow?: readonly Pick<Decision, 'kind' | 'rule' | 'policyVersion'>[];
 }

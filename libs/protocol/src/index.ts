@@ -55,6 +55,7 @@ export { DIRECTIVE_STATUSES } from './decision.js';
 export type {
   ApprovalDecision,
   ApprovalEscalation,
+  ApprovalGroup,
   ApprovalRequest,
   ApprovalTerms,
   CallBudget,
@@ -64,6 +65,7 @@ export type {
   DirectiveEventType,
   DirectiveRequest,
   DirectiveStatus,
+  Endorsable,
   PendingDecision,
   PendingReply,
   PreviewChange,

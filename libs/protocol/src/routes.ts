@@ -1,4 +1,12 @@
-import type { ApprovalRequest, ClientCallRequest, Decision, PendingDecision, QuestionRequest, RehearsalRequest } from './decision.js';
+import type {
+  ApprovalRequest,
+  ClientCallRequest,
+  Decision,
+  Endorsable,
+  PendingDecision,
+  QuestionRequest,
+  RehearsalRequest,
+} from './decision.js';
 import type { JsonValue } from './json.js';
 import type { FinishReason, ToolInvocationRecord, WaitingFor } from './loop-result.js';
 import type { ToolPresentation, ToolSpec } from './tool-definition.js';
@@ -48,6 +56,8 @@ export interface GivenAnswer {
   readonly decidedBy: string;
   /** ISO 8601, UTC. */
   readonly decidedAt: string;
+  /** The things that the person trusts for the rest of the run. */
+  readonly endorse?: Pick<Endorsable, 'arguments' | 'sources'>;
 }
 
 /** A call that waits for a yes or no, with the answer once there is one. */

@@ -147,7 +147,7 @@ export class PendingAudit extends PendingWitness {
   }
 
   override async decided(record: Pending, answer: PendingAnswer): Promise<void> {
-    const { decision, decidedBy, decidedAt, reason, args, value } = answer;
+    const { decision, decidedBy, decidedAt, reason, args, endorse, value } = answer;
     const worded = reason !== undefined && { reason };
     if (record.kind === 'approval')
       return this.record(record, {
@@ -158,6 +158,7 @@ export class PendingAudit extends PendingWitness {
         decidedAt,
         ...worded,
         edited: args !== undefined,
+        ...(endorse && { endorsed: endorse }),
       });
     const event = { kind: 'pending-answer', pendingId: record.id, of: record.kind, decision, answeredBy: decidedBy, ...worded } as const;
     return this.record(record, event, value);

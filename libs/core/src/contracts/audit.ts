@@ -1,6 +1,6 @@
 import type { Decision, JsonObject, PendingDecision, ToolErrorCode } from '@toolloop/protocol';
 import type { OperatorAction } from './operator.js';
-import type { PendingKind } from './pending.js';
+import type { ApprovalAmendment, PendingKind } from './pending.js';
 
 /** The call that an entry is about, and its actor. An entry about no call, such as an operator's action, has the actor alone. */
 export interface AuditSubject {
@@ -44,6 +44,8 @@ export type AuditEvent =
       readonly reason?: string;
       /** `true` if the approver changed the arguments. */
       readonly edited: boolean;
+      /** The things that the approver trusts for the rest of the run: arguments by their names, and sources. */
+      readonly endorsed?: ApprovalAmendment['endorse'];
     }
   | {
       readonly kind: 'approval-refusal';

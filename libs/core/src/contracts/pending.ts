@@ -2,6 +2,7 @@ import type {
   ApprovalRequest,
   ApprovalTerms,
   ClientCallRequest,
+  Endorsable,
   JsonObject,
   JsonValue,
   PendingDecision,
@@ -17,6 +18,8 @@ export interface ApprovalAmendment {
   readonly args?: JsonObject;
   /** `true` if the decision also covers further calls of the same tool under the same rule in the same run. */
   readonly remember?: boolean;
+  /** The things that the approver trusts for the rest of the run, of those that the request names. */
+  readonly endorse?: Pick<Endorsable, 'arguments' | 'sources'>;
 }
 
 /** The answer of a person or a client, or of the run itself where it has ended. */

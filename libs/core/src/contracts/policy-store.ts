@@ -1,4 +1,4 @@
-import type { Policy } from './policy.js';
+import type { EndorsedArgument, Policy } from './policy.js';
 
 /** The reach of a policy or of a stop: one tenant, or where none is named every tenant of the application. */
 export interface PolicyScope {
@@ -11,6 +11,8 @@ export interface PolicyVersion extends PolicyScope {
   readonly number: number;
   /** The policies, of which the strictest decides. Absent for those that the application was started with, which for a tenant are none. */
   readonly policies?: readonly Policy[];
+  /** Values that are trusted in all runs of the tenant, as far as the application's policy lets people trust them. @default none */
+  readonly endorsed?: readonly EndorsedArgument[];
   /** The id of the person who put it. */
   readonly author: string;
   readonly reason: string;

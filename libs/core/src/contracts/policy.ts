@@ -1,4 +1,14 @@
-import type { ApprovalTerms, CallBudget, Decision, JsonObject, ToolEffect, ToolLabels, ToolOrigin, ToolSpec } from '@toolloop/protocol';
+import type {
+  ApprovalTerms,
+  CallBudget,
+  Decision,
+  JsonObject,
+  JsonValue,
+  ToolEffect,
+  ToolLabels,
+  ToolOrigin,
+  ToolSpec,
+} from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 
 /** The tools that are allowed, denied or need approval. Patterns match declared ids; `*` stands for any characters. */
@@ -43,6 +53,29 @@ export interface FlowRule {
   /** A declared id and the JSON pointer of a field of its results, with * for the items of a list. */
   readonly from: string;
 }
+
+/** Values and sources from outside that people may trust when they approve a call. Where no rule names something, no one can. */
+export interface EndorsementRule {
+  /** The tools whose calls it is about. @default every tool */
+  readonly tools?: readonly string[];
+  /** Arguments whose values the approver may trust: for the rest of the run, those values decide nothing that someone outside has chosen. */
+  readonly arguments?: readonly string[];
+  /** Tools whose results the approver may trust for the rest of the run, by their declared ids, or places of hidden texts such as `mail__read#/from`. */
+  readonly sources?: readonly string[];
+  /** Lets an operator who is permitted `policy` trust a value of `arguments` in all further runs of their tenant. @default false */
+  readonly always?: boolean;
+}
+
+/** A value that people trust as an argument of a tool. */
+export interface EndorsedArgument {
+  /** A declared id. */
+  readonly tool: string;
+  readonly argument: string;
+  readonly value: JsonValue;
+}
+
+/** A value or a source that people trust. */
+export type Endorsed = EndorsedArgument | { readonly source: string };
 
 /** The people who answer the questions of tools. Where several rules are about a tool, a person must meet the terms of each. */
 export interface QuestionRule extends Pick<ApprovalTerms, 'roles' | 'notRequester' | 'expiresAfterMs' | 'remindAfterMs' | 'escalation'> {
@@ -118,6 +151,8 @@ export interface Policy extends PolicyGrants {
    * an effect outside or lets data out. @default none
    */
   readonly flows?: readonly FlowRule[];
+  /** @default no one can trust what is from outside */
+  readonly endorsements?: readonly EndorsementRule[];
   /** Only records in each decision what this policy would have said. At least one other policy must decide. @default false */
   readonly shadow?: boolean;
 }
@@ -152,6 +187,10 @@ export interface PolicyCall {
   readonly outside?: readonly { readonly name: string; readonly from: readonly string[] }[];
   readonly flow: InformationFlow;
   readonly spent: RunSpending;
+  /** The things that people trust for the rest of the run. A policy counts those that its rules name. @default none */
+  readonly endorsed?: readonly Endorsed[];
+  /** The values that operators trust in all runs of the tenant. @default none */
+  readonly always?: readonly EndorsedArgument[];
 }
 
 /** The facts of a call by which it is one that the model has committed itself to. */
@@ -179,6 +218,10 @@ export interface InformationFlow {
   isTraced(value: string | number): boolean;
   /** Returns whether a text occurs whole in the user's own words. */
   isSaid(value: string): boolean;
+  /** The names under which tools were called whose results from outside the model has read. @default they are not known */
+  readonly sources?: readonly string[];
+  /** Returns the flow as if the results of some tools, by the names under which they were called, were the application's. @default no one can trust a source */
+  endorsing?(isEndorsed: (toolName: string) => boolean): InformationFlow;
 }
 
 /** The use of a run so far, or of a session and its account. */

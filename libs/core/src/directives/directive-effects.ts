@@ -144,10 +144,11 @@ function idOf(key: string): string {
   return `dir_${sha256(key).slice(0, DIGITS_OF_ID)}`;
 }
 
-function authorityOf(actorId: string, { tool, input: { args }, scope, request, decision, charge }: AuthorisedCall): DirectiveAuthority {
+function authorityOf(actorId: string, call: AuthorisedCall): DirectiveAuthority {
+  const { tool, input, scope, charge } = call;
+  const { args } = input;
   const { integrity, confidentiality, outsideBits } = scope.flow;
-  const { approvals, spending } = scope;
-  const spent = { calls: spending.calls.filter((one) => one !== charge) };
+  const spent = { calls: scope.spending.calls.filter((one) => one !== charge) };
   const flow = {
     integrity,
     confidentiality,
@@ -161,12 +162,18 @@ function authorityOf(actorId: string, { tool, input: { args }, scope, request, d
       ...(tool.entity && { instanceId: tool.entity.instanceId }),
     }),
   };
-  const base = { actorId, policies: narrowingOf(scope), flow };
-  if (decision?.kind !== 'require_approval') return base;
-  const { rule, policyVersion, approval: terms = [] } = decision;
+  const approved = approvalFor(call);
+  return { actorId, policies: narrowingOf(scope), flow, ...(approved && { approved }) };
+}
+
+/** The approval on which a call rests. Where people trusted something, they are whom policy asks once that is not known any more. */
+function approvalFor({ tool, scope: { approvals }, request, decision }: AuthorisedCall): DirectiveAuthority['approved'] {
+  if (!decision || (decision.kind !== 'require_approval' && decision.endorsedBy === undefined)) return undefined;
+  const { rule, policyVersion, endorsedBy, approval: terms = [] } = decision;
+  if (endorsedBy !== undefined) return { approvalId: endorsedBy, rule, policyVersion, terms };
   const approvalId =
     approvals.asked.get(request.call.toolCallId) ?? approvals.standingFor(tool.spec.declaredId, `${policyVersion} ${rule}`) ?? '';
-  return { ...base, approved: { approvalId, rule, policyVersion, terms } };
+  return { approvalId, rule, policyVersion, terms };
 }
 
 /** The policies of the run and its loop; the application's own are those of the moment when it is performed. */

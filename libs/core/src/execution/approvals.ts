@@ -1,4 +1,4 @@
-import type { ApprovalRequest, ApprovalTerms, LoopEventBody, WaitingCall } from '@toolloop/protocol';
+import type { ApprovalRequest, ApprovalTerms, Endorsable, LoopEventBody, WaitingCall } from '@toolloop/protocol';
 import {
   EXPIRES_AFTER_MS,
   isUsable,
@@ -195,11 +195,12 @@ export class AskedApprovals extends Asking {
   }
 
   private async add(approvalId: string, call: ReadCall, question: ApprovalQuestion): Promise<PendingApproval> {
-    const { reason, mayEdit, mayRemember, terms, rule } = question;
+    const { reason, mayEdit, mayRemember, terms, rule, endorsable } = question;
     const binding = bindingOf(call, question);
     await this.assertAskedFirst(call, binding);
     const times = timesOf(expiryOf(terms));
     const preview = await this.preview.of(call);
+    const mayEndorse = endorsable && shownOf(endorsable, call.tool.input.hidden);
     return this.keep(call, {
       id: approvalId,
       kind: 'approval',
@@ -212,6 +213,8 @@ export class AskedApprovals extends Asking {
         expiresAt: times.expiresAt,
         mayEdit,
         mayRemember,
+        ...(mayEndorse && { mayEndorse }),
+        group: groupOf(call, question),
       },
       binding,
       admitted: terms,
@@ -305,6 +308,8 @@ export interface ApprovalQuestion extends Pick<ApprovalRequest, 'reason' | 'mayE
   readonly rule: string;
   readonly policyVersion: string;
   readonly terms: readonly ApprovalTerms[];
+  /** The things that the approver may trust for the rest of the run. @default none */
+  readonly endorsable?: Endorsable;
 }
 
 /** The reason why no person can be asked about a call of this run; undefined where one can. */
@@ -343,6 +348,21 @@ export function bindingOf(
   };
 }
 
+/** The calls of a step of which one decision can be taken: of one tool, asked about by the same rule and of the same people. */
+function groupOf({ tool, scope, request }: ReadCall, { rule, policyVersion, terms }: ApprovalQuestion): string {
+  const { tenant, runId } = scope.run;
+  return idFor('grp', { tenant, runId, step: request.step, declaredId: tool.spec.declaredId, rule, policyVersion, terms });
+}
+
+/** No one trusts a value that they are not shown. */
+function shownOf(endorsable: Endorsable, hidden: readonly string[]): Endorsable | undefined {
+  const shown = Object.entries(endorsable).flatMap(([name, all]: [string, readonly string[]]) => {
+    const some = name === 'sources' ? all : all.filter((argument) => !hidden.includes(argument));
+    return some.length > 0 ? [[name, some] as const] : [];
+  });
+  return shown.length > 0 ? Object.fromEntries(shown) : undefined;
+}
+
 /** `after` is the approval that this one follows, where another is needed for the same question. */
 function approvalIdOf(call: ReadCall, question: ApprovalQuestion, after?: string): string {
   const { rule, terms } = question;
@@ -350,7 +370,7 @@ function approvalIdOf(call: ReadCall, question: ApprovalQuestion, after?: string
 }
 
 /** The id of what is asked, which follows from it. */
-export function idFor(prefix: 'apr' | 'cli' | 'qst' | 'reh', asked: object): string {
+export function idFor(prefix: 'apr' | 'cli' | 'grp' | 'qst' | 'reh', asked: object): string {
   return `${prefix}_${sha256(canonicalDeclaration(asked)).slice(0, DIGITS_OF_ID)}`;
 }
 

@@ -324,6 +324,8 @@ function saidAsWell(flow: InformationFlow, said: TrustedText): InformationFlow {
     isCommitted: (tool, call) => flow.isCommitted(tool, call),
     isTraced: (value) => flow.isTraced(value) || said.has(value),
     isSaid: (value) => flow.isSaid(value),
+    ...(flow.sources && { sources: flow.sources }),
+    ...(flow.endorsing && { endorsing: (isEndorsed) => saidAsWell(flow.endorsing?.(isEndorsed) ?? flow, said) }),
   };
 }
 

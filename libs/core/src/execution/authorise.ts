@@ -1,7 +1,7 @@
 import { HttpException } from '@nestjs/common';
 import type { Decision, JsonObject, ToolFailure } from '@toolloop/protocol';
 import { isUsable, type PendingAnswer, type PendingApproval } from '../contracts/pending.js';
-import type { RunSpending } from '../contracts/policy.js';
+import type { PolicyCall, PolicySubject, RunSpending } from '../contracts/policy.js';
 import type { ToolLayers } from '../contracts/tool.js';
 import { isExpired } from '../pending/pending.service.js';
 import { decide, subjectOf } from '../policy/policy-engine.js';
@@ -17,6 +17,7 @@ import { CallFailure, explained, failureOf, Interruption, untilAborted } from '.
 import {
   advance,
   type AuthorisedCall,
+  type Call,
   type SubRunCheckpoint,
   CallPending,
   type DecidedCall,
@@ -198,7 +199,9 @@ export class Authorisation {
     };
     if (requested) advance(call, { takeApproval: take });
     else await take();
-    return answer.args ? this.made(answer.args, call, record) : input;
+    const made = answer.args ? await this.made(answer.args, call, record) : input;
+    if (answer.endorse) scope.approvals.endorse({ declaredId: tool.spec.declaredId, args: made.args }, record);
+    return made;
   }
 
   private async useUp(record: PendingApproval): Promise<void> {
@@ -279,15 +282,23 @@ function judge<From extends ReadCall>(
   const { flow } = scope;
   const instance = tool.entity && { instanceId: tool.entity.instanceId };
   const { outside } = call.input; // those of a directive are not known any more, and count as what its model had read
-  const decision = decide(scope.policies, {
-    ...subjectOf(tool, scope.actor),
-    call: { args, flow, spent, ...(outside && { outside }), ...instance },
-  });
+  const asked = { args, flow, spent, ...(outside && { outside }), ...instance };
+  const subject = { ...subjectOf(tool, scope.actor), call: asked };
+  const decision = scope.approvals.endorsed.length > 0 ? decideTrusting(scope, subject) : decide(scope.policies, subject);
   if (decision.callBudget !== call.decision?.callBudget) advance(call, { limits: limitsOf(tool, scope, decision) });
   const judged = advance(call, { decision });
   if (decision.kind !== 'deny') return judged;
   if (decision.isOverBudget) throw CallFailure.of('budget_exceeded', decision.reason);
   throw denialOf(call, deniedToolMessage(call));
+}
+
+/** Decides with what people trust in this run, and names the approval of the last of them where a person would be asked without. */
+function decideTrusting({ policies, approvals }: Call['scope'], subject: PolicySubject & { readonly call: PolicyCall }): Decision {
+  const endorsed = approvals.endorsed.map((one) => one.endorsed);
+  const decision = decide(policies, { ...subject, call: { ...subject.call, endorsed } });
+  const isTheirs = decision.kind === 'allow' && decide(policies, subject).kind === 'require_approval';
+  const last = approvals.endorsed.at(-1);
+  return isTheirs && last ? { ...decision, endorsedBy: last.approvalId } : decision;
 }
 
 function assertAskable({ scope, decision }: JudgedCall): void {
@@ -339,10 +350,10 @@ function denialText({ decision, reason }: PendingAnswer): string {
   return `${done}${reason === undefined ? '' : ` They said: ${reason}`}`;
 }
 
-function questionFor({ reason, rule, policyVersion, approval: terms = [] }: Decision): ApprovalQuestion {
+function questionFor({ reason, rule, policyVersion, endorsable, approval: terms = [] }: Decision): ApprovalQuestion {
   const mayEdit = terms.length > 0 && terms.every((one) => one.mayEdit);
   const mayRemember = terms.length > 0 && terms.every((one) => one.mayRemember);
-  return { reason, rule, policyVersion, terms, mayEdit, mayRemember };
+  return { reason, rule, policyVersion, terms, mayEdit, mayRemember, ...(endorsable && { endorsable }) };
 }
 
 /** The rule of one policy: that of another version is another. */

@@ -257,8 +257,9 @@ function hiddenBefore({ history, resumed }: RunStart): readonly HiddenValue[] {
   return [...hiddenIn(history), ...outcomes.flatMap(({ hidden = [] }) => hidden)];
 }
 
-function approvalsOf({ options, session }: RunPlan, saved: SavedRun | undefined): RunApprovals {
-  return new RunApprovals(options.approvals ?? 'suspend', saved?.approvals, undefined, session?.live.approvals);
+function approvalsOf({ options, session, within }: RunPlan, saved: SavedRun | undefined): RunApprovals {
+  const { approvals: mode = 'suspend' } = options;
+  return new RunApprovals(mode, saved?.approvals, undefined, session?.live.approvals, within?.live.approvals);
 }
 
 function rehearsalOf({ options }: RunPlan, saved: SavedRun | undefined): RunRehearsal | undefined {

@@ -15,7 +15,7 @@ import type { Limits } from '../contracts/limits.js';
 import type { Toolset } from '../catalog/toolset.js';
 import { type InformationFlow, type PolicyActor, PolicyEngine } from '../contracts/policy.js';
 import type { MessageFlow } from '../policy/flow.js';
-import { revisionOf } from '../policy/policy-engine.js';
+import { revisionOf } from '../policy/rules.js';
 import { isUnpinned } from '../policy/vouched-tools.js';
 import { canonicalJson, parseJson, sha256 } from '../schema/canonical-json.js';
 import { type Form, list, NUMBER, object, pair, TEXT, wordOr } from '../schema/saved-form.js';

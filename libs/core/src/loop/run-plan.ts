@@ -34,6 +34,7 @@ export interface EnclosingRun {
   readonly spending: SpendingLedger;
   readonly use: RunUse;
   readonly roles: RunRoles;
+  readonly approvals: RunApprovals;
   readonly reserve: RunReserve;
   readonly values: RunValues | undefined;
   /** Those of them that there are; undefined while nothing is hidden. */

@@ -24,7 +24,7 @@ import {
 } from '../injection/starting-toolset.js';
 import { takesMedia } from '../models/request-fitting.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
-import { revisionOf } from '../policy/policy-engine.js';
+import { revisionOf } from '../policy/rules.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import { detailOf, type RunMeter } from '../usage/run-meter.js';
 import type { RunPlan } from './run-plan.js';

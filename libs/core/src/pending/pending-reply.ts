@@ -1,6 +1,15 @@
-import { isRecord, type JsonValue, type PendingReply } from '@toolloop/protocol';
-import type { PendingAnswer, PendingKind } from '../contracts/pending.js';
+import {
+  type ApprovalGroup,
+  type ApprovalRequest,
+  type ApprovalTerms,
+  type Endorsable,
+  isRecord,
+  type JsonValue,
+  type PendingReply,
+} from '@toolloop/protocol';
+import type { ApprovalAmendment, Pending, PendingAnswer, PendingBinding, PendingKind } from '../contracts/pending.js';
 import { toJsonObject } from '../schema/canonical-json.js';
+import { escalatedRoles } from './pending-notices.js';
 
 /** An answer as it is given. */
 export type Said = Pick<PendingAnswer, 'decision' | 'reason' | 'value'>;
@@ -89,4 +98,124 @@ export class PendingError extends Error {
   ) {
     super(message);
   }
+}
+
+/** A person who answers. */
+export interface IdentifiedApprover {
+  readonly id: string;
+  readonly roles: readonly string[];
+}
+
+/** Tells whether a person may see what was asked: their own run asks it, or they may answer. */
+export function maySee(record: Pending, approver: IdentifiedApprover): boolean {
+  return approver.id === record.binding.requesterId || refusalFor(record, approver) === undefined;
+}
+
+/** Finds the reason why a person may not answer. Where the policy names no one, only the actor of the run may. */
+export function refusalFor({ kind, binding, admitted, createdAt }: Pending, approver: IdentifiedApprover): string | undefined {
+  const terms = admitted.length > 0 ? admitted : [{}];
+  const refusal = terms
+    .map((one) => refusalUnder(one, approver, { requesterId: binding.requesterId, createdAt }))
+    .find((one) => one !== undefined);
+  return refusal && `${refusal} ${MAY[kind]}.`;
+}
+
+const MAY: Readonly<Record<PendingKind, string>> = {
+  approval: 'approve this call',
+  client: 'give the result of this call',
+  question: 'answer this question',
+  rehearsal: 'approve this rehearsal',
+};
+
+/** Finds the reason why a person may not withdraw a call, which only its requester may. */
+export function withdrawalRefusalFor({ binding }: Pending, { id }: IdentifiedApprover): string | undefined {
+  return id === binding.requesterId ? undefined : 'Only the actor of the run may withdraw this call.';
+}
+
+function refusalUnder(
+  terms: ApprovalTerms,
+  { id, roles: held }: IdentifiedApprover,
+  { requesterId, createdAt }: Pick<PendingBinding, 'requesterId'> & Pick<Pending, 'createdAt'>,
+): string | undefined {
+  const { roles, notRequester } = terms;
+  if (notRequester && id === requesterId) return 'The actor of the run may not';
+  if (escalatedRoles(terms, { createdAt }).some((role) => held.includes(role))) return undefined;
+  if (roles && !roles.some((role) => held.includes(role))) return `Only a person with the role ${roles.join(' or ')} may`;
+  if (!roles && !notRequester && id !== requesterId) return 'Only the actor of the run may';
+  return undefined;
+}
+
+/** Throws a `PendingError` for what the policy does not let an approver change, or trust, with this answer. */
+export function assertAmendment(record: Pending, { decision }: Said, { args, remember, endorse }: ApprovalAmendment): void {
+  const { mayEdit, mayRemember, mayEndorse = {} } = record.kind === 'approval' ? record.request : NOT_AMENDED;
+  const isWithdrawal = decision === 'withdraw';
+  const refused = [
+    { isWanted: args !== undefined, isLetIn: mayEdit && !isWithdrawal, problem: 'The arguments of this call may not be changed.' },
+    { isWanted: remember === true, isLetIn: mayRemember && !isWithdrawal, problem: NOT_REMEMBERED },
+    { isWanted: endorse !== undefined, isLetIn: decision === 'approve' && isOffered(endorse, mayEndorse), problem: NOT_TRUSTED },
+  ].find(({ isWanted, isLetIn }) => isWanted && !isLetIn);
+  if (refused) throw new PendingError('invalid_answer', refused.problem);
+}
+
+const NOT_REMEMBERED = 'A decision about this call cannot be remembered for further calls.';
+const NOT_TRUSTED = 'The policy lets no one trust that with a yes to this call.';
+const NOT_AMENDED: Pick<ApprovalRequest, 'mayEdit' | 'mayRemember' | 'mayEndorse'> = { mayEdit: false, mayRemember: false };
+
+/** Tells whether everything that an approver trusts is named by the request. */
+function isOffered(endorse: Endorsable | undefined, offered: Endorsable): boolean {
+  return isPart(endorse?.arguments, offered.arguments) && isPart(endorse?.sources, offered.sources);
+}
+
+function isPart(given: unknown, offered: readonly unknown[] = []): boolean {
+  return given === undefined || (Array.isArray(given) && given.every((one: unknown) => offered.includes(one)));
+}
+
+/** Reads the ids of calls that are decided together. Throws a `PendingError` for anything else. */
+export function readTogether(ids: unknown): readonly string[] {
+  const isList = Array.isArray(ids) && ids.length > 0 && ids.every((id: unknown) => typeof id === 'string');
+  if (!isList) throw new PendingError('invalid_answer', 'Name the approvals that are decided together by their ids.');
+  return [...new Set<string>(ids)];
+}
+
+/** Throws a `PendingError` for requests that are not of one group: what one person sees as one has one decision. */
+export function assertOneGroup(records: readonly Pending[]): void {
+  const [first, ...others] = records.map((record) => (record.kind === 'approval' ? record.request.group : undefined));
+  if (first !== undefined && others.every((group) => group === first)) return;
+  throw new PendingError('invalid_answer', 'These calls are not of one group, so each is decided by itself.');
+}
+
+/** Resolves to all results once every one is there. Throws the first error only then. */
+export async function settled<Result>(working: readonly Promise<Result>[]): Promise<readonly Result[]> {
+  await Promise.allSettled(working);
+  return Promise.all(working);
+}
+
+/** Returns requests by their groups, in the order of the first of each. */
+export function groupsOf(requests: readonly ApprovalRequest[]): readonly ApprovalGroup[] {
+  const byGroup = new Map<string, ApprovalRequest[]>();
+  for (const request of requests) {
+    const { group = request.approvalId } = request;
+    byGroup.set(group, [...(byGroup.get(group) ?? []), request]);
+  }
+  return [...byGroup].flatMap(([group, calls]) => {
+    const [first] = calls;
+    if (!first) return [];
+    const { runId, path, step, tool, declaredId, reason } = first;
+    return [{ group, runId, ...(path && { path }), step, tool, declaredId, reason, calls }];
+  });
+}
+
+/** The sentences about what has expired. */
+export const EXPIRED: Readonly<Record<PendingKind, string>> = {
+  approval: 'The approval has expired, and its call was not made. Ask for it again.',
+  client: 'The time for this call is over: its result is not taken any more.',
+  question: 'The time for this question is over: no answer is taken any more.',
+  rehearsal: 'The time for this rehearsal is over, and nothing of it was performed. Rehearse again.',
+};
+
+/** Makes the error for an answer that comes too late. */
+export function decidedAlready(answer: PendingAnswer | undefined): PendingError {
+  if (answer?.decision === 'withdraw') return new PendingError('withdrawn', 'The actor of the run has withdrawn it.');
+  if (!answer?.isWithdrawn) return new PendingError('already_answered', 'It was decided already.');
+  return new PendingError('withdrawn', 'The run that asked for it has ended, so there is nothing to decide any more.');
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
-import { type ApprovalDecision, type ApprovalRequest, type ApprovalTerms } from '@toolloop/protocol';
+import type { ApprovalDecision, ApprovalGroup, ApprovalRequest } from '@toolloop/protocol';
 import {
   type ApprovalAmendment,
   type Pending,
@@ -18,8 +18,25 @@ import type { RegisteredActor } from '../contracts/tool-call.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 import type { DataPolicyEngine } from '../policy/policy-engine.js';
 import { SchemaValidators } from '../schema/validators.js';
-import { escalatedRoles } from './pending-notices.js';
-import { type GivenReply, PendingError, type ReadReply, readDecision, readReply, type Said } from './pending-reply.js';
+import {
+  assertAmendment,
+  assertOneGroup,
+  decidedAlready,
+  EXPIRED,
+  type GivenReply,
+  groupsOf,
+  type IdentifiedApprover,
+  maySee,
+  PendingError,
+  type ReadReply,
+  readDecision,
+  readReply,
+  readTogether,
+  refusalFor,
+  type Said,
+  settled,
+  withdrawalRefusalFor,
+} from './pending-reply.js';
 
 /** The person who lists or answers what runs ask, as the application identified them; never taken from a client's body. */
 export interface Respondent<Actor = RegisteredActor> {
@@ -155,6 +172,41 @@ export class PendingService<Actor = RegisteredActor> {
   }
 
   /**
+   * Lists what an approver may see as groups: the calls of one tool in one step, about which the same rule asks the same people. The oldest first, a call without others included.
+   *
+   * @throws PendingError (`not_permitted`) if the actor has no id
+   * @example
+   * const [group] = await approvals.groups({ actor: user, tenant: user.tenantId }, { runId });
+   */
+  async groups(approver: Respondent<Actor>, filter: Omit<PendingFilter, 'kind'> = {}): Promise<readonly ApprovalGroup[]> {
+    return groupsOf(await this.list(approver, filter));
+  }
+
+  /**
+   * Takes one decision about several calls of a group. Nothing is decided where one of them cannot be; each is then decided by itself, with its own entry in the audit.
+   *
+   * @throws PendingError As {@link decide}, also for calls of two groups; and once the others are decided, for one that somebody else has decided meanwhile
+   * @example
+   * await approvals.decideTogether(group.calls.map(({ approvalId }) => approvalId), { decision: 'approve' }, { actor: user, tenant: user.tenantId });
+   */
+  async decideTogether(
+    approvalIds: readonly string[],
+    { decision, reason }: Omit<ApprovalDecision, 'approvalId'>,
+    approver: Respondent<Actor>,
+  ): Promise<readonly PendingViewOf<'approval'>[]> {
+    const said = readDecision(decision, reason, ['approve', 'deny', 'withdraw']);
+    const asked = readTogether(approvalIds).map((id): ReadReply => ({ id, kind: 'approval', said }));
+    const found = await Promise.all(asked.map(async (reply) => ({ reply, record: await this.meantBy(reply, approver, undefined) })));
+    assertOneGroup(found.map(({ record }) => record));
+    const taking: (() => Promise<PendingView>)[] = [];
+    for (const { reply, record } of found) {
+      const answer = await this.witnessed(record, reply, approver, () => this.answerTo(record, reply, approver));
+      taking.push(() => this.witnessed(record, reply, approver, () => this.take(record, answer)));
+    }
+    return (await settled(taking.map((take) => take()))).map(approvalIn);
+  }
+
+  /**
    * Takes an answer of any kind, once, as a client sends it: a decision about an approval, or the result of a call that the client was to make. With `runId` only for what
    * that run asked.
    *
@@ -191,19 +243,33 @@ export class PendingService<Actor = RegisteredActor> {
     { runId, amendment = {} }: { readonly runId?: string; readonly amendment?: ApprovalAmendment },
   ): Promise<PendingView> {
     const record = await this.meantBy(reply, person, runId);
-    const attempt = { decidedBy: this.identified(person).id, decision: reply.said.decision };
+    return this.witnessed(record, reply, person, () => this.take(record, this.answerTo(record, reply, person, amendment)));
+  }
+
+  /** Records it where an answer is refused. */
+  private async witnessed<Result>(
+    record: Pending,
+    { said }: ReadReply,
+    person: Respondent<Actor>,
+    work: () => Promise<Result> | Result,
+  ): Promise<Result> {
+    const attempt = { decidedBy: this.identified(person).id, decision: said.decision };
     try {
-      if (record.kind !== reply.kind) throw new PendingError('invalid_answer', 'This is no answer to what was asked.');
-      this.assertOpen(record, reply);
-      this.assertPermitted(record, person, reply, amendment);
-      const said = this.fitting(record, reply);
-      const { args, remember } = amendment;
-      const amended = { ...(args && { args }), ...(remember && { remember }) };
-      return await this.take(record, { ...said, ...amended, decidedBy: attempt.decidedBy, decidedAt: new Date().toISOString() });
+      return await work();
     } catch (error) {
       if (error instanceof PendingError) await this.witness.refused(record, { ...attempt, code: error.code });
       throw error;
     }
+  }
+
+  /** Returns the answer that a reply is. Throws a `PendingError` for what cannot be answered, not by this person or not in this way. */
+  private answerTo(record: Pending, reply: ReadReply, person: Respondent<Actor>, amendment: ApprovalAmendment = {}): PendingAnswer {
+    if (record.kind !== reply.kind) throw new PendingError('invalid_answer', 'This is no answer to what was asked.');
+    this.assertOpen(record, reply);
+    this.assertPermitted(record, person, reply, amendment);
+    const { args, remember, endorse } = amendment;
+    const amended = { ...(args && { args }), ...(remember && { remember }), ...(endorse && { endorse }) };
+    return { ...this.fitting(record, reply), ...amended, decidedBy: this.identified(person).id, decidedAt: new Date().toISOString() };
   }
 
   /** Returns what was said, its value with the defaults of its schema. Throws a `PendingError` for a value of another form. */
@@ -252,15 +318,12 @@ export class PendingService<Actor = RegisteredActor> {
   }
 
   /** Throws a `PendingError` if the approver may not answer, or may not answer in this way. */
-  private assertPermitted(record: Pending, approver: Respondent<Actor>, { said }: ReadReply, { args, remember }: ApprovalAmendment): void {
+  private assertPermitted(record: Pending, approver: Respondent<Actor>, { said }: ReadReply, amendment: ApprovalAmendment): void {
     const identified = this.identified(approver);
     const isWithdrawal = said.decision === 'withdraw';
     const refusal = isWithdrawal ? withdrawalRefusalFor(record, identified) : refusalFor(record, identified);
     if (refusal !== undefined) throw new PendingError('not_permitted', refusal);
-    const { mayEdit, mayRemember } = record.kind === 'approval' ? record.request : NOT_AMENDED;
-    if (args && (isWithdrawal || !mayEdit)) throw new PendingError('invalid_answer', 'The arguments of this call may not be changed.');
-    if (remember && (isWithdrawal || !mayRemember))
-      throw new PendingError('invalid_answer', 'A decision about this call cannot be remembered for further calls.');
+    assertAmendment(record, said, amendment);
   }
 
   /** Throws a `PendingError` (`not_permitted`) for an actor without an id. */
@@ -269,11 +332,6 @@ export class PendingService<Actor = RegisteredActor> {
     if (id !== undefined) return { id, roles: this.identity.rolesOf(actor) };
     throw new PendingError('not_permitted', 'A person who answers needs an id. Set ToolLoopModule.forRoot({ actorId: (actor) => … }).');
   }
-}
-
-interface IdentifiedApprover {
-  readonly id: string;
-  readonly roles: readonly string[];
 }
 
 /** Copies a record for a client, without the binding: its hash would reveal arguments that can be guessed. */
@@ -291,24 +349,10 @@ function toView(record: Pending): PendingView {
   return view;
 }
 
-const NOT_AMENDED = { mayEdit: false, mayRemember: false };
 /** Far more than a run asks. */
 const MOST_OF_A_RUN = 1_000;
 /** The largest value that is taken, in bytes of canonical JSON. */
 const MOST_VALUE_BYTES = 65_536;
-
-const EXPIRED: Readonly<Record<PendingKind, string>> = {
-  approval: 'The approval has expired, and its call was not made. Ask for it again.',
-  client: 'The time for this call is over: its result is not taken any more.',
-  question: 'The time for this question is over: no answer is taken any more.',
-  rehearsal: 'The time for this rehearsal is over, and nothing of it was performed. Rehearse again.',
-};
-
-function decidedAlready(answer: PendingAnswer | undefined): PendingError {
-  if (answer?.decision === 'withdraw') return new PendingError('withdrawn', 'The actor of the run has withdrawn it.');
-  if (!answer?.isWithdrawn) return new PendingError('already_answered', 'It was decided already.');
-  return new PendingError('withdrawn', 'The run that asked for it has ended, so there is nothing to decide any more.');
-}
 
 function approvalIn(view: PendingView): PendingViewOf<'approval'> {
   if (view.kind === 'approval') return view;
@@ -322,44 +366,6 @@ function notFound(): PendingError {
 /** Tells whether an approval has expired, for a decision as well as for the use of one. */
 export function isExpired({ expiresAt }: Pick<Pending, 'expiresAt'>): boolean {
   return Date.parse(expiresAt) <= Date.now();
-}
-
-function maySee(record: Pending, approver: IdentifiedApprover): boolean {
-  return approver.id === record.binding.requesterId || refusalFor(record, approver) === undefined;
-}
-
-/** Finds the reason why a person may not answer. Where the policy names no one, only the actor of the run may. */
-function refusalFor({ kind, binding, admitted, createdAt }: Pending, approver: IdentifiedApprover): string | undefined {
-  const terms = admitted.length > 0 ? admitted : [{}];
-  const refusal = terms
-    .map((one) => refusalUnder(one, approver, { requesterId: binding.requesterId, createdAt }))
-    .find((one) => one !== undefined);
-  return refusal && `${refusal} ${MAY[kind]}.`;
-}
-
-const MAY: Readonly<Record<PendingKind, string>> = {
-  approval: 'approve this call',
-  client: 'give the result of this call',
-  question: 'answer this question',
-  rehearsal: 'approve this rehearsal',
-};
-
-/** Finds the reason why a person may not withdraw a call, which only its requester may. */
-function withdrawalRefusalFor({ binding }: Pending, { id }: IdentifiedApprover): string | undefined {
-  return id === binding.requesterId ? undefined : 'Only the actor of the run may withdraw this call.';
-}
-
-function refusalUnder(
-  terms: ApprovalTerms,
-  { id, roles: held }: IdentifiedApprover,
-  { requesterId, createdAt }: Pick<PendingBinding, 'requesterId'> & Pick<Pending, 'createdAt'>,
-): string | undefined {
-  const { roles, notRequester } = terms;
-  if (notRequester && id === requesterId) return 'The actor of the run may not';
-  if (escalatedRoles(terms, { createdAt }).some((role) => held.includes(role))) return undefined;
-  if (roles && !roles.some((role) => held.includes(role))) return `Only a person with the role ${roles.join(' or ')} may`;
-  if (!roles && !notRequester && id !== requesterId) return 'Only the actor of the run may';
-  return undefined;
 }
 
 /** Makes the answer that withdraws an approval. */

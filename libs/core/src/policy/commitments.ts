@@ -1,8 +1,17 @@
 import { isDeepStrictEqual } from 'node:util';
-import { isJsonList, isJsonObject, type JsonObject, type JsonValue, type Message, type ToolMessage } from '@toolloop/protocol';
+import {
+  type Endorsable,
+  isJsonList,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  type Message,
+  type ToolMessage,
+} from '@toolloop/protocol';
 import type { JSONSchema7Definition } from 'json-schema';
-import type { CommittableCall, PolicyTool } from '../contracts/policy.js';
+import type { CommittableCall, EndorsedArgument, EndorsementRule, PolicyCall, PolicySubject, PolicyTool } from '../contracts/policy.js';
 import { parseJson } from '../schema/canonical-json.js';
+import { covers } from './rules.js';
 import { referencedBy } from './value-references.js';
 
 /** The id of the tool by which a model commits itself, and under which policies name it. */
@@ -142,8 +151,7 @@ function fits(
   isAt: Standing,
 ): boolean {
   if (named !== (instanceId === undefined ? declaredId : declaredId.replace('*', instanceId))) return false;
-  const decisive = mustBe === 'decisive' ? (labels.decisive ?? Object.keys(args)) : Object.keys(args);
-  const given = decisive.filter((name) => args[name] !== undefined && !isDefault(args[name], inputSchema.properties?.[name]));
+  const given = givenIn(args, inputSchema, mustBe === 'decisive' ? labels.decisive : undefined);
   return [...new Set([...given, ...fixed.keys()])].every((name) => {
     const [value, argument] = [args[name], fixed.get(name)];
     if (value === undefined || !argument) return false;
@@ -151,6 +159,15 @@ function fits(
     if ('value' in argument) return !from && isDeepStrictEqual(value, argument.value);
     return from ? from.every((place) => place === argument.from) : isAt(value, argument.from, name);
   });
+}
+
+/** The arguments that say something, of some or of all. */
+function givenIn(
+  args: JsonObject,
+  { properties = {} }: PolicyTool['inputSchema'],
+  names: readonly string[] = Object.keys(args),
+): readonly string[] {
+  return names.filter((name) => args[name] !== undefined && !isDefault(args[name], properties[name]));
 }
 
 function isDefault(value: JsonValue, schema: JSONSchema7Definition | undefined): boolean {
@@ -176,6 +193,81 @@ export function standsAt(
   if (result === undefined) return false;
   const path = pointer.split('/').slice(1);
   return resultsIn(result).some((one) => valuesAt(one, path).some((found) => isDeepStrictEqual(found, value)));
+}
+
+/** A call as a policy decides about it where people trust something of it: what its rules let them trust is from outside no more. */
+export function endorsedCall(given: readonly EndorsementRule[], tool: PolicyTool, call: PolicyCall): PolicyCall {
+  const { endorsed = [], flow, outside = [] } = call;
+  const rules = given.filter(({ tools }) => covers(tools, tool));
+  if (rules.length === 0 || (endorsed.length === 0 && !call.always)) return call;
+  const named = new Set(rules.flatMap(({ sources = [] }) => sources));
+  const sources = endorsed.flatMap((one) => ('source' in one && named.has(one.source) ? [one.source] : []));
+  const isOfSource = (place: string): boolean => sources.some((source) => isWithin(place, source));
+  const isOut = (name: string, from: readonly string[]): boolean => !from.every(isOfSource) && !isEndorsed(rules, name, tool, call);
+  return {
+    ...call,
+    outside: outside.filter(({ name, from }) => isOut(name, from)),
+    flow: (sources.length > 0 && flow.endorsing?.((toolName) => sources.some((source) => isResultOf(source, toolName)))) || flow,
+  };
+}
+
+/** The subject of a decision about a call in a tenant whose operators trust some values in all of its runs. */
+export function alwaysTrusting(always: readonly EndorsedArgument[] | undefined, subject: PolicySubject): PolicySubject {
+  return subject.call && always && always.length > 0 ? { ...subject, call: { ...subject.call, always } } : subject;
+}
+
+/** Tells whether people trust every argument that decides what a call does to whom, so that nothing is left to ask about where it came from. */
+export function isWhollyEndorsed(given: readonly EndorsementRule[], tool: PolicyTool, call: PolicyCall): boolean {
+  if (!call.always && !call.endorsed?.length) return false;
+  const rules = given.filter(({ tools }) => covers(tools, tool));
+  const names = givenIn(call.args, tool.inputSchema, tool.labels.decisive);
+  return rules.length > 0 && names.length > 0 && names.every((name) => isEndorsed(rules, name, tool, call));
+}
+
+/** An instance is no argument, and it decides what a call is about: of such a call no value is trusted. */
+function isEndorsed(
+  rules: readonly EndorsementRule[],
+  name: string,
+  { declaredId }: PolicyTool,
+  { args, instanceId, endorsed = [], always = [] }: PolicyCall,
+): boolean {
+  const naming = rules.filter((rule) => rule.arguments?.includes(name));
+  if (naming.length === 0 || instanceId !== undefined) return false;
+  const isSame = (one: EndorsedArgument): boolean =>
+    one.tool === declaredId && one.argument === name && isDeepStrictEqual(one.value, args[name]);
+  return endorsed.some((one) => 'tool' in one && isSame(one)) || (naming.some((rule) => rule.always) && always.some(isSame));
+}
+
+/** Returns what a person who approves a call may trust, by the rules of a policy; undefined where that is nothing. */
+export function endorsableIn(given: readonly EndorsementRule[], tool: PolicyTool, call: PolicyCall): Endorsable | undefined {
+  const rules = given.filter(({ tools }) => covers(tools, tool));
+  const { args, instanceId, outside = [], flow } = call;
+  const names = instanceId === undefined ? givenIn(args, tool.inputSchema, tool.labels.decisive) : [];
+  const scalars = names.filter((name) => typeof args[name] === 'string' || typeof args[name] === 'number');
+  const named = (some: readonly EndorsementRule[]): readonly string[] =>
+    scalars.filter((name) => some.some((rule) => rule.arguments?.includes(name)));
+  const read = outside.flatMap(({ from }) => from);
+  const trusted = flow.endorsing?.(() => true).outsideBits ?? Infinity;
+  const told = trusted < flow.outsideBits ? (flow.sources ?? []) : []; // else it is not for them that a person is asked
+  const isRead = (source: string): boolean =>
+    read.some((place) => isWithin(place, source)) || told.some((toolName) => isResultOf(source, toolName));
+  const endorsable = {
+    arguments: named(rules),
+    sources: [...new Set(rules.flatMap(({ sources = [] }) => sources.filter(isRead)))],
+    always: named(rules.filter((rule) => rule.always)),
+  };
+  const some = Object.entries(endorsable).filter(([, list]) => list.length > 0);
+  return some.length > 0 ? Object.fromEntries(some) : undefined;
+}
+
+/** Tells whether a place of a result is a source, or in the results of one. */
+function isWithin(place: string, source: string): boolean {
+  return place === source || place.split('#', 1)[0] === source;
+}
+
+/** Tells whether a result is one of a source's. A source that is a place in results has none of its own. */
+function isResultOf(source: string, toolName: string): boolean {
+  return source === toolName || isOfInstance(source, toolName);
 }
 
 /** A result, and what is in its envelope where it has one. */

@@ -1,13 +1,24 @@
 import { isDeepStrictEqual } from 'node:util';
-import { isJsonList, isWebAddress, type JsonObject, type JsonValue, type Message, type MessageLabels } from '@toolloop/protocol';
+import {
+  isJsonList,
+  isWebAddress,
+  type JsonObject,
+  type JsonValue,
+  type Message,
+  type MessageLabels,
+  type ToolMessage,
+} from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { CommittableCall, FlowLevel, InformationFlow, Policy, PolicyCall, PolicySubject, PolicyTool } from '../contracts/policy.js';
 import {
   COMMIT_ID,
   type Commitment,
   commitmentsIn,
+  endorsableIn,
+  endorsedCall,
   isCommittedCall,
   isToldAt,
+  isWhollyEndorsed,
   type ReadMessage,
   standsAt,
   toldIn,
@@ -17,14 +28,18 @@ import type { Ruling } from './rules.js';
 import { TrustedText, UserRequest } from './user-request.js';
 
 /** Decides by the content that the run has read whether a call needs an approval, and denies a plan that is none. Undefined if the information flow requires nothing. */
-export function flowRuling(
-  level: FlowLevel,
-  policy: Pick<Policy, 'outsideBits' | 'flows'>,
-  subject: PolicySubject,
-  call: PolicyCall,
-): Ruling | undefined {
-  return planRuling(subject, call) ?? RULINGS[level](subject, call, policy);
+export function flowRuling(level: FlowLevel, policy: FlowRules, subject: PolicySubject, given: PolicyCall): Ruling | undefined {
+  const { endorsements } = policy;
+  const call = endorsements ? endorsedCall(endorsements, subject, given) : given;
+  const ruling = planRuling(subject, call) ?? RULINGS[level](subject, call, policy);
+  if (ruling?.kind !== 'require_approval' || !endorsements || level === 'effect') return ruling;
+  if (isWhollyEndorsed(endorsements, subject, call)) return undefined;
+  const endorsable = endorsableIn(endorsements, subject, call);
+  return endorsable ? { ...ruling, endorsable } : ruling;
 }
+
+/** The rules of a policy about where information comes from. */
+type FlowRules = Pick<Policy, 'outsideBits' | 'flows' | 'endorsements'>;
 
 /** The level of an application none of whose policies names one. */
 export const DEFAULT_FLOW: FlowLevel = 'taint';
@@ -36,7 +51,7 @@ function planRuling({ declaredId, origin }: PolicySubject, { flow }: PolicyCall)
   return { kind: 'deny', rule: 'plan', reason, isOverBudget: true };
 }
 
-type LevelRuling = (subject: PolicySubject, call: PolicyCall, policy: Pick<Policy, 'outsideBits' | 'flows'>) => Ruling | undefined;
+type LevelRuling = (subject: PolicySubject, call: PolicyCall, policy: FlowRules) => Ruling | undefined;
 
 const RULINGS: Readonly<Record<FlowLevel, LevelRuling>> = {
   off: () => undefined,
@@ -69,7 +84,7 @@ function taintRuling(
   level: FlowLevel,
   subject: PolicySubject,
   call: PolicyCall,
-  { outsideBits: mostBits = DEFAULT_OUTSIDE_BITS, flows }: Pick<Policy, 'outsideBits' | 'flows'>,
+  { outsideBits: mostBits = DEFAULT_OUTSIDE_BITS, flows }: FlowRules,
 ): Ruling | undefined {
   const { outsideBits, integrity } = call.flow;
   if (outsideBits > 0 && outsideBits <= mostBits && isRequested(subject, call)) return undefined;
@@ -204,6 +219,8 @@ export class MessageFlow implements InformationFlow {
     readonly confidentiality: InformationFlow['confidentiality'],
     /** The flow of the outer run of a sub-run, at the time of its call. */
     private readonly outer?: InformationFlow,
+    /** The bits that the model was shown beside the messages. */
+    private readonly aside = 0,
   ) {}
 
   static of(messages: readonly Message[]): MessageFlow {
@@ -225,20 +242,39 @@ export class MessageFlow implements InformationFlow {
     if (messages === this.messages) return this; // the calls of one step share what was found out
     const read = messages.slice(this.messages.length);
     const isPrivate = this.confidentiality === 'private' || read.some(isPrivateContent);
-    return new MessageFlow(messages, read.reduce(bitsAfter, this.outsideBits), isPrivate ? 'private' : 'public', this.outer);
+    const bits = read.reduce(bitsAfter, this.outsideBits);
+    return new MessageFlow(messages, bits, isPrivate ? 'private' : 'public', this.outer, this.aside);
   }
 
   /** Returns the flow of a model that has also read these messages, which are not in the transcript. */
   beside(shown: readonly Message[]): MessageFlow {
     const other = MessageFlow.of(shown);
     const isPrivate = other.confidentiality === 'private' || this.confidentiality === 'private';
-    return new MessageFlow(this.messages, Math.max(this.outsideBits, other.outsideBits), isPrivate ? 'private' : 'public', this.outer);
+    const [bits, aside] = [this.outsideBits, this.aside].map((before) => Math.max(before, other.outsideBits));
+    return new MessageFlow(this.messages, bits ?? Infinity, isPrivate ? 'private' : 'public', this.outer, aside);
   }
 
   /** Returns the flow of a model that has also read untrusted text outside of the messages. */
   tainted(): MessageFlow {
     if (this.outsideBits === Infinity) return this;
-    return new MessageFlow(this.messages, Infinity, this.confidentiality, this.outer);
+    return new MessageFlow(this.messages, Infinity, this.confidentiality, this.outer, Infinity);
+  }
+
+  get sources(): readonly string[] {
+    const own = this.messages.flatMap((message) => (isOutsideResult(message) ? [message.toolName] : []));
+    return [...new Set([...own, ...(this.outer?.sources ?? [])])];
+  }
+
+  /** Trusts no more than results: what the model was shown beside the messages, and what an answer was worth that is kept without what led to it, stays as it is. */
+  endorsing(isEndorsed: (toolName: string) => boolean): MessageFlow {
+    const messages = this.messages.map((message) =>
+      isOutsideResult(message) && isEndorsed(message.toolName)
+        ? { ...message, labels: { returns: 'trusted' as const, reads: message.labels?.reads ?? 'private' } }
+        : message,
+    );
+    const outer = this.outer?.endorsing?.(isEndorsed) ?? this.outer;
+    const bits = messages.reduce(bitsAfter, Math.max(this.aside, outer?.outsideBits ?? 0));
+    return new MessageFlow(messages, bits, this.confidentiality, outer, this.aside);
   }
 
   get integrity(): InformationFlow['integrity'] {
@@ -310,6 +346,11 @@ function isUntrusted(message: Message): boolean {
   if (message.role === 'tool') return message.labels?.returns !== 'trusted';
   if (message.role === 'assistant') return message.labels?.returns === 'untrusted';
   return message.role === 'user' && typeof message.content !== 'string' && message.content.some(({ type }) => type !== 'text');
+}
+
+/** Tells whether a message is a tool's result from outside. One that a client sent may bear any name, and follows an answer that is from outside itself. */
+function isOutsideResult(message: Message): message is ToolMessage {
+  return message.role === 'tool' && isUntrusted(message) && !message.isModelText;
 }
 
 /** Tells whether a message is private. A user's message is, unless the request says otherwise, and a system message but for notes about tools. */

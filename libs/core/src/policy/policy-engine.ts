@@ -3,6 +3,7 @@ import { type ApprovalTerms, ConfigurationError, type Decision, StorageUnavailab
 import { Subject } from 'rxjs';
 import type { ToolCatalog } from '../catalog/tool-catalog.js';
 import {
+  type EndorsedArgument,
   type FlowLevel,
   type Policy,
   type PolicyActor,
@@ -17,6 +18,7 @@ import type { PolicyScope, PolicyState, PolicyStop, PolicyVersion } from '../con
 import type { Tool } from '../contracts/tool.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import type { SchemaValidators } from '../schema/validators.js';
+import { alwaysTrusting } from './commitments.js';
 import { DEFAULT_FLOW, DEFAULT_OUTSIDE_BITS, flowRuling } from './flow.js';
 import { policyFindings, policyShapeFindings } from './policy-findings.js';
 import {
@@ -62,6 +64,8 @@ export class DataPolicyEngine extends PolicyEngine {
   private readonly put = new Map<string | undefined, readonly CompiledPolicy[]>();
   /** The policies of tenants that have some, the application's included. */
   private readonly together = new Map<string, readonly CompiledPolicy[]>();
+  /** The values that operators of a tenant trust in all of its runs. */
+  private readonly always = new Map<string, readonly EndorsedArgument[]>();
   private stops: readonly PolicyStop[] = [];
   /** The calls that are interrupted as soon as they are stopped. */
   readonly underWay = new Set<CallUnderWay>();
@@ -87,8 +91,7 @@ export class DataPolicyEngine extends PolicyEngine {
     return this.initial;
   }
 
-  /** The revision of the store that is in force here. */
-  storeRevision = 0;
+  storeRevision = 0; // what is in force here
 
   override revision(): number {
     return this.changes;
@@ -102,7 +105,9 @@ export class DataPolicyEngine extends PolicyEngine {
 
   override decide(subject: PolicySubject): Decision {
     if (subject.call) this.assertReliable(subject);
-    return this.stopRuling(subject) ?? decide(this.inForceFor(subject.actor.tenant), subject);
+    const { tenant } = subject.actor;
+    const asked = this.always.size === 0 ? subject : alwaysTrusting(this.always.get(tenant), subject);
+    return this.stopRuling(subject) ?? decide(this.inForceFor(tenant), asked);
   }
 
   override hidesBeyond = (actor: PolicyActor): number | undefined => hiddenBeyond(this.inForceFor(actor.tenant), actor);
@@ -141,9 +146,10 @@ export class DataPolicyEngine extends PolicyEngine {
   apply({ revision, versions, stops }: PolicyState): void {
     const findings = versions.flatMap(({ policies = [] }) => policies.flatMap((policy) => policyShapeFindings(policy, 'PolicyStore')));
     if (findings.length > 0) throw new ConfigurationError(findings);
-    for (const { tenant, policies } of versions) {
+    for (const { tenant, policies, endorsed } of versions) {
       if (policies) this.put.set(tenant, this.compiledFor(tenant, policies));
       else this.put.delete(tenant);
+      if (tenant !== undefined) this.always.set(tenant, endorsed ?? []);
     }
     const isReleased = this.stops.some(({ stopId }) => !stops.some((stop) => stop.stopId === stopId));
     this.stops = stops;
@@ -200,17 +206,18 @@ export class DataPolicyEngine extends PolicyEngine {
   }
 
   /** Returns an engine that decides as this one would with the policies of a version in force in its scope. Stops are no part of it: they pass. */
-  with({ tenant: scope, policies }: Pick<PolicyVersion, 'tenant' | 'policies'>): PolicyEngine {
+  with({ tenant: scope, policies, endorsed = [] }: Pick<PolicyVersion, 'tenant' | 'policies' | 'endorsed'>): PolicyEngine {
     const put = this.compiledFor(scope, policies ?? (scope === undefined ? this.initial : []));
     const application = scope === undefined ? put : this.application();
+    const vouching = application.map(({ policy }) => policy);
     const ownOf = (tenant: string): readonly CompiledPolicy[] => (scope === tenant ? put : (this.put.get(tenant) ?? []));
+    const always = (tenant: string): readonly EndorsedArgument[] | undefined => (scope === tenant ? endorsed : this.always.get(tenant));
     return {
-      decide: (subject) => decide([...ownOf(subject.actor.tenant), ...application], subject),
-      vouchedFor: (declaredId) =>
-        vouchedBy(
-          application.map(({ policy }) => policy),
-          declaredId,
-        ),
+      decide: (subject) => {
+        const { tenant } = subject.actor;
+        return decide([...ownOf(tenant), ...application], alwaysTrusting(always(tenant), subject));
+      },
+      vouchedFor: (declaredId) => vouchedBy(vouching, declaredId),
     };
   }
 
@@ -376,11 +383,6 @@ function decideSafely(policy: PolicyEngine, subject: PolicySubject): Decision {
     logger.error(`The policy engine failed for ${subject.declaredId}, which is denied.`, error);
     return BROKEN;
   }
-}
-
-/** Returns a number that grows whenever these engines may decide otherwise than before. */
-export function revisionOf(engines: readonly PolicyEngine[]): number {
-  return engines.reduce((sum, engine) => sum + (engine.revision?.() ?? 0), 0);
 }
 
 /** Tells whether policy lets a tool be listed for an actor. A call of it is decided once more, with its arguments. */

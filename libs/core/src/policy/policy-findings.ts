@@ -3,7 +3,7 @@ import type { JSONSchema7 } from 'json-schema';
 import type { AnnouncedTools } from '../catalog/tool-catalog.js';
 import { closestTo, closestTools, isGlob, matchesGlob } from '../catalog/tool-selection.js';
 import { EXPIRES_AFTER_MS } from '../contracts/pending.js';
-import type { ApprovalRule, FlowRule, Policy, PolicyTool } from '../contracts/policy.js';
+import type { ApprovalRule, EndorsementRule, FlowRule, Policy, PolicyTool } from '../contracts/policy.js';
 import { toJson } from '../schema/canonical-json.js';
 import { SchemaValidators } from '../schema/validators.js';
 import { covers } from './rules.js';
@@ -35,7 +35,7 @@ export function policyFindings(policy: Policy, at: string, surroundings: PolicyS
 }
 
 function soundFindings(policy: Policy, at: string, { tools, announced, validators, author = 'request' }: PolicySurroundings): Finding[] {
-  const { requireApproval = [], questions = [], runBudgets = [], vouched = {}, flows = [] } = policy;
+  const { requireApproval = [], questions = [], runBudgets = [], vouched = {}, flows = [], endorsements = [] } = policy;
   const isKnown = ({ tools: patterns = [] }: { readonly tools?: readonly string[] }): boolean =>
     !patterns.some((pattern) => announced.has(pattern));
   return [
@@ -49,6 +49,7 @@ function soundFindings(policy: Policy, at: string, { tools, announced, validator
     ...(author === 'application' || policy.vouched === undefined ? [] : [{ at: `${at}/vouched`, ...ONLY_THE_APPLICATION }]),
     ...Object.keys(vouched).flatMap((id) => (announced.has(id) && !isGlob(id) ? [] : vouchedFindings(id, `${at}/vouched`, tools))),
     ...flows.flatMap((rule, index) => flowRuleFindings(rule, `${at}/flows/${index}`, { tools, announced })),
+    ...endorsements.flatMap((rule, index) => endorsementFindings(rule, `${at}/endorsements/${index}`, { tools, announced })),
     ...runBudgets.flatMap((budget, index) =>
       budget.sum && isKnown(budget) ? sumFindings(budget.sum.argument, budget.tools, `${at}/runBudgets/${index}`, tools) : [],
     ),
@@ -102,8 +103,9 @@ export function policyShapeFindings(policy: unknown, at: string): Finding[] {
 }
 
 function patternsOf({ allow, deny = [], tenants = {}, roles = {}, ...rules }: Policy): string[] {
-  const { requireApproval = [], questions = [], runBudgets = [], callBudgets = [], connections = [] } = rules;
-  const named = [...requireApproval, ...questions, ...runBudgets, ...callBudgets, ...connections].flatMap(({ tools = [] }) => tools);
+  const { requireApproval = [], questions = [], runBudgets = [], callBudgets = [], connections = [], endorsements = [] } = rules;
+  const ruled = [...requireApproval, ...questions, ...runBudgets, ...callBudgets, ...connections, ...endorsements];
+  const named = ruled.flatMap(({ tools = [] }) => tools);
   const grants = [...Object.values(tenants), ...Object.values(roles)];
   return [...allow, ...deny, ...grants.flatMap((grant) => (grant.allow ?? []).concat(grant.deny ?? [])), ...named];
 }
@@ -175,6 +177,22 @@ function flowRuleFindings(
   const unknown = named.flatMap((id) => (ids.has(id) || announced.has(id) ? [] : patternFindings(id, at, tools)));
   const tool = tools.find(({ declaredId }) => declaredId === into);
   return tool ? [...unknown, ...argumentFindings([argument], [into], at, [tool])] : unknown;
+}
+
+/** Finds rules by which no one could trust anything: without arguments and sources, or about some that there are not. */
+function endorsementFindings(
+  { tools: patterns, arguments: names = [], sources = [], always }: EndorsementRule,
+  at: string,
+  { tools, announced }: Pick<PolicySurroundings, 'tools' | 'announced'>,
+): Finding[] {
+  const lacks = names.length === 0 && (always || sources.length === 0);
+  const remedy = 'Name the `arguments` whose values people may trust, or for the rest of a run the `sources`.';
+  const known = sources.map((source) => source.split('#', 1).join('')).filter((id) => !announced.has(id));
+  return [
+    ...(lacks ? [{ at, problem: 'The rule lets no one trust anything.', remedy }] : []),
+    ...known.flatMap((id) => patternFindings(id, `${at}/sources`, tools)),
+    ...(patterns?.some((pattern) => announced.has(pattern)) ? [] : argumentFindings(names, patterns, `${at}/arguments`, tools)),
+  ];
 }
 
 function predicateFindings(
@@ -366,6 +384,7 @@ export const POLICY_SCHEMA: JSONSchema7 = record(
         additionalProperties: false,
       },
     },
+    endorsements: { type: 'array', items: record({ tools: patterns, arguments: patterns, sources: patterns, always: flag }) },
     outsideBits: { type: 'number', minimum: 0 },
     shadow: flag,
   },

@@ -1,9 +1,11 @@
-import type { ApprovalTerms, CallBudget, Decision } from '@toolloop/protocol';
+import type { ApprovalTerms, CallBudget, Decision, Endorsable, JsonObject } from '@toolloop/protocol';
 import { isGlob, matchesGlob } from '../catalog/tool-selection.js';
 import type { DirectiveApproval } from '../contracts/directive.js';
+import type { PendingApproval } from '../contracts/pending.js';
 import type {
   ApprovalRule,
   ConnectionRule,
+  Endorsed,
   Policy,
   PolicyActor,
   PolicyCall,
@@ -12,7 +14,7 @@ import type {
   PolicySubject,
   QuestionRule,
 } from '../contracts/policy.js';
-import { list, object, optional, pair, TEXT } from '../schema/saved-form.js';
+import { list, object, optional, pair, partly, TEXT } from '../schema/saved-form.js';
 import type { SchemaValidators } from '../schema/validators.js';
 
 /** A decision of a rule, before the policy adds its version. */
@@ -159,6 +161,11 @@ export function hiddenBeyond(engines: readonly PolicyEngine[], actor: PolicyActo
   return bits.length === 0 ? undefined : Math.min(...bits);
 }
 
+/** Returns a number that grows whenever these engines may decide otherwise than before. */
+export function revisionOf(engines: readonly PolicyEngine[]): number {
+  return engines.reduce((sum, engine) => sum + (engine.revision?.() ?? 0), 0);
+}
+
 function toTerms(rule: ApprovalTerms): ApprovalTerms {
   return Object.fromEntries(TERMS.filter((name) => rule[name] !== undefined).map((name) => [name, rule[name]]));
 }
@@ -169,7 +176,18 @@ export function together(rulings: readonly (Ruling | undefined)[]): Ruling | und
   const [first, ...others] = asking;
   if (!first || others.length === 0) return first;
   const approval = (first.approval ?? []).map(forThisCallOnly);
-  return { ...first, rule: asking.map(({ rule }) => rule).join(' + '), ...(approval.length > 0 && { approval }) };
+  const told = { ...(approval.length > 0 && { approval }), ...endorsableBy(asking) };
+  return { ...first, rule: asking.map(({ rule }) => rule).join(' + '), ...told };
+}
+
+/** Joins what a person may trust by several rulings. Each policy counts of it what its own rules name. */
+function endorsableBy(rulings: readonly Pick<Decision, 'endorsable'>[]): Pick<Decision, 'endorsable'> {
+  const some = rulings.flatMap(({ endorsable }) => endorsable ?? []);
+  const all = (name: keyof Endorsable): readonly string[] => [...new Set(some.flatMap((one) => one[name] ?? []))];
+  const joined = (['arguments', 'sources', 'always'] as const).flatMap((name) =>
+    all(name).length > 0 ? [[name, all(name)] as const] : [],
+  );
+  return joined.length > 0 ? { endorsable: Object.fromEntries(joined) } : {};
 }
 
 function forThisCallOnly(terms: ApprovalTerms): ApprovalTerms {
@@ -196,7 +214,8 @@ export function stricter(first: Decision, second: Decision): Decision {
 /** Joins two decisions that require an approval, which then covers both for as long as both stay the same. */
 function bothAsk(first: Decision, second: Decision): Decision {
   if (first.kind !== 'require_approval' || second.kind !== 'require_approval') return first;
-  return { ...first, rule: `${first.rule} + ${second.rule}`, policyVersion: `${first.policyVersion} + ${second.policyVersion}` };
+  const names = { rule: `${first.rule} + ${second.rule}`, policyVersion: `${first.policyVersion} + ${second.policyVersion}` };
+  return { ...first, ...names, ...endorsableBy([first, second]) };
 }
 
 /** Tells whether people who met these terms are all that other terms ask for, so that their decision holds under another version of the policy, too. */
@@ -218,6 +237,8 @@ export type ApprovalMode = 'suspend' | 'wait' | 'deny';
 /** The approvals of one run, by the calls that requested them, and the decisions that cover more than one call. */
 export class RunApprovals {
   private readonly remembered: Map<string, string>;
+  /** The things that people trust for the rest of the run, and the approval in which each said so. */
+  readonly endorsed: RunEndorsement[];
   private readonly saved: Omit<SavedApprovals, 'remembered'>;
   private ofCalls: ApprovalsOfCalls | undefined;
 
@@ -228,9 +249,30 @@ export class RunApprovals {
     private readonly given?: DirectiveApproval,
     /** The approvals of a session, whose decisions that cover more than one call hold for all of its calls. */
     session?: RunApprovals,
+    /** Those of the run around a sub-run: what people trust, they trust in both. */
+    around = session,
   ) {
     this.saved = saved;
     this.remembered = session?.remembered ?? new Map(saved.remembered);
+    this.endorsed = around?.endorsed ?? [];
+    for (const one of saved.endorsed ?? []) this.trust(one);
+  }
+
+  /** Trusts values of a call, and sources, as far as its approver was offered that and has said so. */
+  endorse({ declaredId, args }: { readonly declaredId: string; readonly args: JsonObject }, approval: PendingApproval): void {
+    const { id, request, answer } = approval;
+    const chosen = (name: 'arguments' | 'sources'): readonly string[] =>
+      (answer?.endorse?.[name] ?? []).filter((one) => request.mayEndorse?.[name]?.includes(one));
+    for (const argument of chosen('arguments')) {
+      const value = args[argument];
+      if (value !== undefined) this.trust({ approvalId: id, endorsed: { tool: declaredId, argument, value } });
+    }
+    for (const source of chosen('sources')) this.trust({ approvalId: id, endorsed: { source } });
+  }
+
+  private trust(one: RunEndorsement): void {
+    const isKnown = this.endorsed.some((other) => JSON.stringify(other) === JSON.stringify(one));
+    if (!isKnown) this.endorsed.push(one);
   }
 
   /** The approval that each call requested, by the id of the call. */
@@ -278,7 +320,8 @@ export class RunApprovals {
 
   save(): SavedApprovals {
     const letIn = this.letIn.size > 0 && { letIn: [...this.letIn] };
-    return { asked: [...this.asked], repeated: [...this.repeated], remembered: [...this.remembered], ...letIn };
+    const endorsed = this.endorsed.length > 0 && { endorsed: [...this.endorsed] };
+    return { asked: [...this.asked], repeated: [...this.repeated], remembered: [...this.remembered], ...letIn, ...endorsed };
   }
 }
 
@@ -289,6 +332,12 @@ interface ApprovalsOfCalls {
   readonly repeated: Map<string, string>;
 }
 
+/** A value or a source that somebody trusts for the rest of a run, and the approval in which they said so. */
+export interface RunEndorsement {
+  readonly approvalId: string;
+  readonly endorsed: Endorsed;
+}
+
 /** The approvals of a run as JSON. */
 export interface SavedApprovals {
   readonly asked: readonly (readonly [string, string])[];
@@ -296,6 +345,8 @@ export interface SavedApprovals {
   readonly remembered: readonly (readonly [string, string])[];
   /** @default none */
   readonly letIn?: readonly string[];
+  /** @default nothing */
+  readonly endorsed?: readonly RunEndorsement[];
 }
 
 const NO_APPROVALS: SavedApprovals = { asked: [], repeated: [], remembered: [] };
@@ -305,4 +356,5 @@ export const SAVED_APPROVALS = object<SavedApprovals>({
   repeated: list(pair(TEXT)),
   remembered: list(pair(TEXT)),
   letIn: optional(list(TEXT)),
+  endorsed: optional(list(object<RunEndorsement>({ approvalId: TEXT, endorsed: partly<Endorsed>() }))),
 });

@@ -81,7 +81,7 @@ export interface ReplaySources {
 }
 
 /** Policies of a scope, whether they were put or not. Without policies they are those that the application started with. */
-export type PolicyDraft = Pick<PolicyVersion, 'tenant' | 'policies'>;
+export type PolicyDraft = Pick<PolicyVersion, 'tenant' | 'policies' | 'endorsed'>;
 
 type DecidedAgain = Pick<ReplayedRun, 'decided' | 'changed' | 'skipped'>;
 
@@ -253,7 +253,8 @@ function isSame(before: Decision, after: Decision): boolean {
 
 /** The differences between the policies of two versions. */
 export function differencesBetween(before: PolicyDraft, after: PolicyDraft): readonly PolicyDifference[] {
-  return differences(shownPolicies(before), shownPolicies(after), '');
+  const of = (one: PolicyDraft): JsonValue => toJson(one.endorsed ?? []);
+  return [...differences(shownPolicies(before), shownPolicies(after), ''), ...differences(of(before), of(after), '/endorsed')];
 }
 
 /** A single policy without its number in the list. */

@@ -74,7 +74,7 @@ export class PolicyError extends Error {
 }
 
 /** The content of a version, beside who put it and why. */
-type PolicyContent = Pick<PolicyVersion, 'policies' | 'rollbackOf'>;
+type PolicyContent = Pick<PolicyVersion, 'policies' | 'endorsed' | 'rollbackOf'>;
 
 const PAGE = 100;
 const MOST_LISTED = 1_000;
@@ -168,7 +168,7 @@ export class PolicyService<Actor = RegisteredActor> implements OnModuleDestroy {
    */
   async put(policy: Policy | readonly Policy[], operator: Operator<Actor>, put: PolicyPut): Promise<PolicyVersion> {
     const policies = readPolicies(policy);
-    return this.add(operator, put, { do: 'put' }, () => ({ policies }));
+    return this.add(operator, put, { do: 'put' }, (_scope, { endorsed } = {}) => ({ policies, ...(endorsed && { endorsed }) }));
   }
 
   /**
@@ -182,8 +182,8 @@ export class PolicyService<Actor = RegisteredActor> implements OnModuleDestroy {
    */
   async rollback(number: number, operator: Operator<Actor>, put: PolicyPut): Promise<PolicyVersion> {
     return this.add(operator, put, { do: 'rollback', rollbackOf: numberOrNull(number) }, async (scope) => {
-      const { policies } = number === 0 ? {} : await this.find(scope, number);
-      return { ...(policies && { policies }), rollbackOf: number };
+      const { policies, endorsed }: PolicyContent = number === 0 ? {} : await this.find(scope, number);
+      return { ...(policies && { policies }), ...(endorsed && { endorsed }), rollbackOf: number };
     });
   }
 
@@ -289,14 +289,14 @@ export class PolicyService<Actor = RegisteredActor> implements OnModuleDestroy {
     operator: Operator<Actor>,
     { reason, expected, ...reach }: PolicyPut,
     use: JsonObject,
-    contentIn: (scope: PolicyScope) => PolicyContent | Promise<PolicyContent>,
+    contentIn: (scope: PolicyScope, before?: PolicyContent) => PolicyContent | Promise<PolicyContent>,
   ): Promise<PolicyVersion> {
     if (!isWhole(expected, 0)) throw invalid('`expected` is not the number of a version: give that of the newest, 0 for none.');
     const why = readReason(reason);
     const number = expected + 1;
     const scope = await this.permitted(operator, 'policy', reach, { ...use, version: number, reason: why });
     const said = { ...scope, number, author: this.nameOf(operator), reason: why, at: new Date().toISOString() };
-    const version = this.sound<PolicyVersion>({ ...said, ...(await contentIn(scope)) });
+    const version = this.sound<PolicyVersion>({ ...said, ...(await contentIn(scope, await this.store.find(scope, expected))) });
     if (!(await this.store.add(version))) throw await this.conflict(scope, expected);
     await this.feed.refresh();
     return version;
