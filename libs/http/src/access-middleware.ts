@@ -6,7 +6,7 @@ import { HTTP_OPTIONS, type ToolLoopHttpOptions } from './http-options.js';
 /** The headers that a page of another origin may send, and those that it may read: with them it names its requests and reads on a stream that it lost. */
 export const CORS_HEADERS = {
   allowedHeaders: ['authorization', 'content-type', 'idempotency-key', 'last-event-id'],
-  exposedHeaders: ['location', 'retry-after', 'x-vercel-ai-ui-message-stream', 'x-vercel-ai-data-stream'],
+  exposedHeaders: ['link', 'location', 'retry-after', 'x-vercel-ai-ui-message-stream', 'x-vercel-ai-data-stream'],
 } as const;
 
 /**

@@ -25,7 +25,7 @@ export class CallerLimits {
   /** The actor and the tenant as one text; undefined for an actor without an id. */
   ownerOf({ actor, tenant }: Caller): string | undefined {
     const actorId = this.identity.idOf(actor);
-    return actorId === undefined ? undefined : JSON.stringify([tenant, actorId]);
+    return actorId === undefined ? undefined : ownerKey(tenant, actorId);
   }
 
   /** @throws {HttpException} 429 for one request too many, 413 for a body that is too large. */
@@ -60,6 +60,11 @@ export class CallerLimits {
   private keyOf(caller: Caller): string {
     return this.ownerOf(caller) ?? JSON.stringify([caller.tenant]);
   }
+}
+
+/** The actor and the tenant as one text, by their ids. */
+export function ownerKey(tenant: string, actorId: string): string {
+  return JSON.stringify([tenant, actorId]);
 }
 
 /** The limiter rejects with the time to wait; with an error where its storage fails. */

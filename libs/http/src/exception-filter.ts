@@ -1,11 +1,12 @@
 import { STATUS_CODES } from 'node:http';
 import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException, Injectable, Logger } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
-import { InvalidRequestError, OperatorError, PendingError, RunElsewhereError, RunError } from '@toolloop/core';
+import { InvalidRequestError, ModelError, OperatorError, PendingError, RunElsewhereError, RunError } from '@toolloop/core';
 import { AuditError } from '@toolloop/core/audit';
 import { DirectiveError } from '@toolloop/core/directives';
 import { PolicyError } from '@toolloop/core/runs';
-import { StorageUnavailableError } from '@toolloop/protocol';
+import { RunLostError } from '@toolloop/core/stores';
+import { type RunFailure, StorageUnavailableError } from '@toolloop/protocol';
 
 /** The body of a refusal: the part of an error that a caller may know. */
 export interface ErrorBody {
@@ -83,13 +84,13 @@ function ofToolLoop(error: unknown): HttpError | undefined {
   if (error instanceof DirectiveError) return told(STATUS_OF_DIRECTIVE[error.code], error);
   if (error instanceof PolicyError) return told(STATUS_OF_POLICY[error.code], error);
   if (error instanceof OperatorError) return told(403, { code: error.code, message: 'Only operators may do this.' });
-  if (error instanceof RunElsewhereError)
-    return {
-      status: 409,
-      body: { code: 'run_elsewhere', message: 'Another process has the run. Ask for it by its id.', runId: error.runId },
-    };
+  if (error instanceof RunElsewhereError) return { status: 409, body: { ...ELSEWHERE, runId: error.runId } };
+  if (error instanceof RunLostError) return { status: 409, body: ELSEWHERE };
+  if (error instanceof ModelError) return { status: 502, body: { code: 'model_error', message: 'The model did not answer.' } };
   return error instanceof RunError ? ofRun(error) : ofStorage(error);
 }
+
+const ELSEWHERE: ErrorBody = { code: 'run_elsewhere', message: 'Another process has the run. Ask for it by its id.' };
 
 /** An audit that cannot be written refuses what it would have to record, which another attempt may succeed in. */
 function ofStorage(error: unknown): HttpError | undefined {
@@ -107,11 +108,22 @@ function told(status: number, { code, message }: ErrorBody): HttpError {
 function ofRun({ result }: RunError): HttpError {
   const { runId, error } = result;
   if (result.finishReason === 'aborted') return { status: 503, body: { code: 'aborted', message: 'The run was stopped.', runId } };
-  const { code = INTERNAL.body.code, message = INTERNAL.body.message, correlationId } = error ?? {};
-  return { status: STATUS_OF_RUN[code] ?? 500, body: { code, message, runId, ...(correlationId && { correlationId }) } };
+  const { code = 'internal', message = INTERNAL.body.message, correlationId } = error ?? {};
+  const { [code]: status } = STATUS_OF_RUN;
+  const body = { code, message, runId, ...(correlationId && { correlationId }) };
+  return { status, body, ...(status === 503 && { retryAfter: 1 }) };
 }
 
-const STATUS_OF_RUN: Readonly<Record<string, number>> = { model_error: 502, model_incomplete: 502, storage_unavailable: 503 };
+const STATUS_OF_RUN: Readonly<Record<RunFailure['code'], number>> = {
+  model_error: 502,
+  model_incomplete: 502,
+  invalid_output: 502, // the model did not keep to the form
+  storage_unavailable: 503,
+  invalid_step: 500,
+  stop_condition: 500,
+  cannot_continue: 500,
+  internal: 500,
+};
 
 function ofNest(error: unknown): HttpError | undefined {
   if (!(error instanceof HttpException)) return undefined;

@@ -124,10 +124,31 @@ export function limitsOf({ limits }: Pick<ToolLoopHttpOptions, 'limits'>): HttpL
   return { ...DEFAULT_HTTP_LIMITS, ...limits };
 }
 
+/** A chat protocol of others, whose clients the application answers. */
+export type ChatProtocol = 'ai-sdk' | 'ag-ui' | 'assistant-transport' | 'data-stream' | 'openai';
+
 /** The options that decide what Nest sets up, which cannot come from a factory. */
 export interface ToolLoopHttpExtras {
   /** The path before all routes, such as `api`. @default none: `/chat`, `/runs`, … */
   readonly path?: string;
+  /** The chat protocols of others that have routes; an empty list for none. The routes of our own are always there. @default all */
+  readonly protocols?: readonly ChatProtocol[];
+}
+
+const PROTOCOL = oneOf('ai-sdk', 'ag-ui', 'assistant-transport', 'data-stream', 'openai');
+
+const EXTRAS = defineOptions<ToolLoopHttpExtras>({ path: TEXT, protocols: listOf(PROTOCOL, `a list of ${PROTOCOL.wanted}`) });
+
+/**
+ * Reads these options from all that were given.
+ *
+ * @throws {ConfigurationError} For a value that they do not take.
+ */
+export function extrasOf(given: ToolLoopHttpExtras): Required<ToolLoopHttpExtras> {
+  const extras = EXTRAS.copy(given);
+  EXTRAS.assert(extras, 'ToolLoopHttpModule');
+  const { path = '', protocols = PROTOCOL.words } = extras;
+  return { path: path.replace(/^\/+|\/+$/g, ''), protocols };
 }
 
 export const HTTP_OPTIONS = Symbol('toolloop:http options');

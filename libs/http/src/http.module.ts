@@ -1,30 +1,46 @@
-import { ConfigurableModuleBuilder, Inject, type MiddlewareConsumer, Module, type NestModule } from '@nestjs/common';
+import { ConfigurableModuleBuilder, Inject, type MiddlewareConsumer, Module, type NestModule, type Type } from '@nestjs/common';
 import { HttpAdapterHost, RouterModule } from '@nestjs/core';
 import { AccessMiddleware, CORS_HEADERS } from './access-middleware.js';
 import { CallerGuard } from './caller.js';
 import { CallerLimits } from './caller-limits.js';
 import { ChatController } from './chat.controller.js';
 import { ToolLoopExceptionFilter } from './exception-filter.js';
-import { HTTP_OPTIONS, type ToolLoopHttpExtras, type ToolLoopHttpOptions } from './http-options.js';
+import { type ChatProtocol, extrasOf, HTTP_OPTIONS, type ToolLoopHttpExtras, type ToolLoopHttpOptions } from './http-options.js';
+import { describeRoutes, ROUTE_DESCRIPTIONS } from './openapi.js';
 import { HealthController } from './health.controller.js';
 import { ApprovalsController, PendingController, QuestionsController } from './pending.controller.js';
 import { PoliciesController } from './policies.controller.js';
 import { AuditController, ConversationsController, DirectivesController, UsageController } from './records.controller.js';
 import { OpenAiController } from './openai.controller.js';
 import { ProtocolAnswers } from './protocol-answers.js';
-import { AiController } from './protocols.controller.js';
+import { AgUiController, AssistantController, ChatTurns, DataStreamController, UiMessageController } from './protocols.controller.js';
 import { RunStreams } from './run-streams.js';
 import { RunsController } from './runs.controller.js';
 import { ServedLoop } from './served-loop.js';
 import { ExplainController, ToolsController } from './tools.controller.js';
 
+const CONTROLLERS: Readonly<Record<ChatProtocol, Type>> = {
+  'ai-sdk': UiMessageController,
+  'ag-ui': AgUiController,
+  'assistant-transport': AssistantController,
+  'data-stream': DataStreamController,
+  openai: OpenAiController,
+};
+
+/** The names alone count: an option of one of them is none of the others. */
+const EXTRAS: Readonly<Record<keyof ToolLoopHttpExtras, undefined>> = { path: undefined, protocols: undefined };
+
 const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<ToolLoopHttpOptions>({ optionsInjectionToken: HTTP_OPTIONS })
   .setClassMethodName('forRoot')
-  .setExtras<ToolLoopHttpExtras>({}, (definition, { path = '' }) => ({
-    ...definition,
-    global: true, // so that controllers of the application ask who calls as these do
-    imports: [...(definition.imports ?? []), ...prefixed(path.replace(/^\/+|\/+$/g, ''))],
-  }))
+  .setExtras<ToolLoopHttpExtras>(EXTRAS, (definition, given) => {
+    const { path, protocols } = extrasOf(given);
+    return {
+      ...definition,
+      global: true, // so that controllers of the application ask who calls as these do
+      imports: [...(definition.imports ?? []), ...prefixed(path)],
+      controllers: [...new Set(protocols)].map((protocol) => CONTROLLERS[protocol]),
+    };
+  })
   .build();
 
 /**
@@ -36,8 +52,6 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<ToolLoopHttpOp
 @Module({
   controllers: [
     ChatController,
-    AiController,
-    OpenAiController,
     RunsController,
     ApprovalsController,
     QuestionsController,
@@ -51,7 +65,16 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<ToolLoopHttpOp
     UsageController,
     HealthController,
   ],
-  providers: [ServedLoop, CallerLimits, RunStreams, ProtocolAnswers, CallerGuard, ToolLoopExceptionFilter],
+  providers: [
+    { provide: ROUTE_DESCRIPTIONS, useFactory: () => describeRoutes() },
+    ServedLoop,
+    CallerLimits,
+    RunStreams,
+    ProtocolAnswers,
+    ChatTurns,
+    CallerGuard,
+    ToolLoopExceptionFilter,
+  ],
   exports: [ServedLoop, CallerLimits, RunStreams, CallerGuard, ToolLoopExceptionFilter, HTTP_OPTIONS],
 })
 export class ToolLoopHttpModule extends ConfigurableModuleClass implements NestModule {

@@ -5,6 +5,7 @@ export { DEFAULT_HTTP_LIMITS } from './http-options.js';
 export type {
   Caller,
   CallerTerms,
+  ChatProtocol,
   HttpLimits,
   HttpReadiness,
   HttpRequest,

@@ -1,3 +1,4 @@
+import { GoneException } from '@nestjs/common';
 import type { RunHandle } from '@toolloop/core';
 import type { FinishReason, LoopEvent, Run } from '@toolloop/protocol';
 
@@ -188,8 +189,12 @@ interface ReadRun {
 }
 
 /** Thrown to a reader that was slower than what is kept of its run. */
-export class FallenBehindError extends Error {
+export class FallenBehindError extends GoneException {
   override readonly name = 'FallenBehindError';
+
+  constructor() {
+    super({ code: 'events_gone', message: 'The events behind this one are not kept any more.' });
+  }
 }
 
 /** The reading of one client, each event once and in order. */
@@ -270,6 +275,13 @@ export class OpenRuns {
   find(runId: string, owner: string | undefined): OpenRun | undefined {
     const run = this.runs.get(runId);
     return owner !== undefined && run?.names.owner === owner ? run : undefined;
+  }
+
+  /** The runs of an owner as the routes show them, the newest first. Those that wait are left out: they are stored. */
+  of(owner: string | undefined): Run[] {
+    if (owner === undefined) return [];
+    const views = [...this.runs.values()].filter(({ names }) => names.owner === owner).map(({ view }) => view);
+    return views.filter(({ status }) => status !== 'waiting').toReversed();
   }
 
   /** Finds the last run of an owner's chat. */

@@ -4,6 +4,7 @@ import { EndorsementService } from '@toolloop/core/runs';
 import type { AnsweredRequest, Approval, ApprovalDecision, ApprovalGroup, ApprovalRequest, QuestionRequest } from '@toolloop/protocol';
 import { CallerController, CurrentCaller, NAMED_ONLY, STRICT } from './caller.js';
 import type { Caller } from './http-options.js';
+import { ListPages, type Pages } from './pages.js';
 import { PendingListing, QuestionListing, QuestionReply, Verdict } from './requests.dto.js';
 
 /** The calls that wait for a person's yes or no: those of the caller's own runs, and those that the caller may decide. */
@@ -15,8 +16,16 @@ export class ApprovalsController {
   ) {}
 
   @Get()
-  list(@Query(STRICT) listing: QuestionListing, @CurrentCaller() caller: Caller): Promise<readonly ApprovalRequest[]> {
-    return this.pending.list(caller, listing);
+  list(
+    @Query(STRICT) listing: QuestionListing,
+    @CurrentCaller() caller: Caller,
+    @ListPages() pages: Pages,
+  ): Promise<readonly ApprovalRequest[]> {
+    return pages.of(
+      listing,
+      (page) => this.pending.list(caller, page),
+      ({ approvalId }) => ({ after: approvalId }),
+    );
   }
 
   /** Lists the same calls as groups, of each of which one decision can be taken. */
@@ -68,12 +77,19 @@ export class QuestionsController {
   constructor(private readonly pending: PendingService) {}
 
   @Get()
-  async list(
-    @Query(STRICT) { runId, limit, after }: QuestionListing,
+  list(
+    @Query(STRICT) listing: QuestionListing,
     @CurrentCaller() caller: Caller,
+    @ListPages() pages: Pages,
   ): Promise<readonly QuestionRequest[]> {
-    const asked = await this.pending.inbox(caller, { kind: 'question', runId, limit, after });
-    return asked.flatMap((view) => (view.kind === 'question' ? [view.request] : []));
+    return pages.of(
+      listing,
+      async ({ runId, limit, after }) => {
+        const asked = await this.pending.inbox(caller, { kind: 'question', runId, limit, after });
+        return asked.flatMap((view) => (view.kind === 'question' ? [view.request] : []));
+      },
+      ({ questionId }) => ({ after: questionId }),
+    );
   }
 
   /** Takes an answer, which must have the form that was asked for, or that there is none. */
@@ -94,8 +110,16 @@ export class PendingController {
   constructor(private readonly pending: PendingService) {}
 
   @Get()
-  list(@Query(STRICT) listing: PendingListing, @CurrentCaller() caller: Caller): Promise<readonly PendingView[]> {
-    return this.pending.inbox(caller, listing);
+  list(
+    @Query(STRICT) listing: PendingListing,
+    @CurrentCaller() caller: Caller,
+    @ListPages() pages: Pages,
+  ): Promise<readonly PendingView[]> {
+    return pages.of(
+      listing,
+      (page) => this.pending.inbox(caller, page),
+      ({ id }) => ({ after: id }),
+    );
   }
 }
 

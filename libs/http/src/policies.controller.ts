@@ -17,6 +17,7 @@ import { PolicyService } from '@toolloop/core/runs';
 import { catchError, type Observable } from 'rxjs';
 import { CallerController, CurrentCaller, STRICT } from './caller.js';
 import type { Caller } from './http-options.js';
+import { ListPages, type Pages } from './pages.js';
 import { NewPolicy, PolicyChange, Reasoned, ReplayOrder, StopOrder, VersionPage, VersionPair } from './requests.dto.js';
 
 /** Answers policies with findings as a mistake of the caller, which here they are. */
@@ -39,8 +40,16 @@ export class PoliciesController {
   constructor(private readonly policies: PolicyService) {}
 
   @Get()
-  versions(@Query(STRICT) page: VersionPage, @CurrentCaller() caller: Caller): ReturnType<PolicyService['versions']> {
-    return this.policies.versions(caller, page);
+  versions(
+    @Query(STRICT) listing: VersionPage,
+    @CurrentCaller() caller: Caller,
+    @ListPages() pages: Pages,
+  ): ReturnType<PolicyService['versions']> {
+    return pages.of(
+      listing,
+      (page) => this.policies.versions(caller, page),
+      ({ number }) => ({ before: number }),
+    );
   }
 
   @Post()

@@ -1,4 +1,4 @@
-import { BadRequestException, Body, Get, Param, Post, Req, Res } from '@nestjs/common';
+import { BadRequestException, Body, Get, Injectable, Param, Post, Req, Res } from '@nestjs/common';
 import type { LoopRequest } from '@toolloop/core';
 import type { JsonValue, LoopEvent } from '@toolloop/protocol';
 import {
@@ -6,12 +6,12 @@ import {
   type AssistantRequest,
   assistantTransportEncoder,
   dataStreamEncoder,
-  type EventEncoder,
   readAgUiRequest,
   readAssistantRequest,
   readDataStreamRequest,
   readUiMessageRequest,
   uiMessageEncoder,
+  type UiMessageRequest,
 } from '@toolloop/ui-stream';
 import { CallerController, CurrentCaller, IdempotencyKey, STRICT } from './caller.js';
 import type { Caller, HttpRequest } from './http-options.js';
@@ -21,99 +21,29 @@ import { RunStreams, type StreamEnds } from './run-streams.js';
 import { ServedLoop } from './served-loop.js';
 
 /**
- * The routes for chat front ends of others. The chat's id is that of a conversation, of which only the newest turn is read; the answers to what a run asked come in the next
- * request, and the run that asked continues.
+ * The turns of chats of other front ends. The chat's id is that of a conversation, of which only the newest turn is read; the answers to what a run asked come in the next request,
+ * and the run that asked continues.
  */
-@CallerController('ai')
-export class AiController {
+@Injectable()
+export class ChatTurns {
   constructor(
     private readonly served: ServedLoop,
     private readonly streams: RunStreams,
     private readonly answers: ProtocolAnswers,
   ) {}
 
-  /** The UI message stream of AI SDK 7, for `useChat`. */
-  @Post('chat')
-  async chat(
-    @Body() body: JsonValue,
-    @CurrentCaller() caller: Caller,
-    @Req() request: HttpRequest,
-    @Res() response: StreamEnds['response'],
-    @IdempotencyKey() requestId?: string,
-  ): Promise<void> {
-    const { runId, prompt, chatId, replies, shownCalls, tools: declaredTools } = reading(() => readUiMessageRequest(body));
-    const terms = { isResumable: true, chatId };
-    const events = async (): Promise<AsyncIterable<LoopEvent>> => {
-      if (runId === undefined)
-        return this.streams.ask(await this.requestOf({ prompt, chatId, requestId, declaredTools }, caller), caller, terms);
-      await this.answers.give(runId, replies, caller);
-      return this.streams.resume(runId, caller, terms);
-    };
-    await this.streams.send(events, uiMessageEncoder({ shownCalls }), { request, response }, caller);
-  }
-
-  /** The answer that is under way in a chat, from its beginning, for a page that was loaded again; 204 where there is none. */
-  @Get('chat/:chatId/stream')
-  async resumeChat(
-    @Param('chatId') chatId: string,
-    @CurrentCaller() caller: Caller,
-    @Req() request: HttpRequest,
-    @Res() response: StreamEnds['response'],
-  ): Promise<void> {
-    const events = (): AsyncIterable<LoopEvent> => this.streams.watchChat(chatId, caller);
-    await this.streams.send(events, uiMessageEncoder(), { request, response }, caller);
-  }
-
-  /** AG-UI 1.0. */
-  @Post('agui')
-  async agUi(
-    @Body() body: JsonValue,
-    @CurrentCaller() caller: Caller,
-    @Req() request: HttpRequest,
-    @Res() response: StreamEnds['response'],
-  ): Promise<void> {
-    const { threadId, runId, shownCalls = [], tools, ...turn } = reading(() => readAgUiRequest(body));
-    const events = (): Promise<AsyncIterable<LoopEvent>> => this.turn({ ...turn, chatId: threadId, declaredTools: tools }, caller);
-    await this.streams.send(events, agUiEncoder({ threadId, runId, shownCalls }), { request, response }, caller);
-  }
-
-  /** The assistant transport of assistant-stream, for assistant-ui. */
-  @Post('assistant')
-  async assistant(
-    @Body() body: JsonValue,
-    @CurrentCaller() caller: Caller,
-    @Req() request: HttpRequest,
-    @Res() response: StreamEnds['response'],
-  ): Promise<void> {
-    const read = reading(() => readAssistantRequest(body));
-    await this.sendTurn(read, assistantTransportEncoder(read), { request, response }, caller);
-  }
-
-  /** The data stream protocol of assistant-stream. */
-  @Post('data-stream')
-  async dataStream(
-    @Body() body: JsonValue,
-    @CurrentCaller() caller: Caller,
-    @Req() request: HttpRequest,
-    @Res() response: StreamEnds['response'],
-  ): Promise<void> {
-    const read = reading(() => readDataStreamRequest(body));
-    await this.sendTurn(read, dataStreamEncoder(), { request, response }, caller);
-  }
-
-  private async sendTurn(
-    { threadId: chatId, prompt, answers, tools: declaredTools }: AssistantRequest,
-    encoder: EventEncoder,
-    ends: StreamEnds,
-    caller: Caller,
-  ): Promise<void> {
-    await this.streams.send(() => this.turn({ chatId, prompt, answers, declaredTools }, caller), encoder, ends, caller);
-  }
-
   /** A turn of a chat: answers to what a run asked, at which that run continues, or a question. */
-  private async turn({ answers, ...said }: Turn, caller: Caller): Promise<AsyncIterable<LoopEvent>> {
+  async next({ answers, ...said }: Turn, caller: Caller): Promise<AsyncIterable<LoopEvent>> {
     if (answers.length > 0) return this.streams.resume(await this.answers.giveNamed(answers, caller), caller);
     return this.streams.ask(await this.requestOf(said, caller), caller);
+  }
+
+  /** Gives the replies of an AI SDK client to the run that it continues, or asks its question. */
+  async continue({ runId, replies, ...said }: Continuation, caller: Caller): Promise<AsyncIterable<LoopEvent>> {
+    const terms = { isResumable: true, ...(said.chatId !== undefined && { chatId: said.chatId }) };
+    if (runId === undefined) return this.streams.ask(await this.requestOf(said, caller), caller, terms);
+    await this.answers.give(runId, replies, caller);
+    return this.streams.resume(runId, caller, terms);
   }
 
   private async requestOf({ prompt, chatId, requestId, declaredTools = [] }: Said, caller: Caller): Promise<LoopRequest> {
@@ -125,6 +55,103 @@ export class AiController {
   }
 }
 
+/** The UI message stream of AI SDK 7, for `useChat`. */
+@CallerController('ai/chat')
+export class UiMessageController {
+  constructor(
+    private readonly turns: ChatTurns,
+    private readonly streams: RunStreams,
+  ) {}
+
+  @Post()
+  async chat(
+    @Body() body: JsonValue,
+    @CurrentCaller() caller: Caller,
+    @Req() request: HttpRequest,
+    @Res() response: StreamEnds['response'],
+    @IdempotencyKey() requestId?: string,
+  ): Promise<void> {
+    const { shownCalls, tools: declaredTools, ...turn } = reading(() => readUiMessageRequest(body));
+    const events = (): Promise<AsyncIterable<LoopEvent>> => this.turns.continue({ ...turn, requestId, declaredTools }, caller);
+    await this.streams.send(events, uiMessageEncoder({ shownCalls }), { request, response }, caller);
+  }
+
+  /** The answer that is under way in a chat, from its beginning, for a page that was loaded again; 204 where there is none. */
+  @Get(':chatId/stream')
+  async resume(
+    @Param('chatId') chatId: string,
+    @CurrentCaller() caller: Caller,
+    @Req() request: HttpRequest,
+    @Res() response: StreamEnds['response'],
+  ): Promise<void> {
+    const events = (): AsyncIterable<LoopEvent> => this.streams.watchChat(chatId, caller);
+    await this.streams.send(events, uiMessageEncoder(), { request, response }, caller);
+  }
+}
+
+/** AG-UI 1.0. */
+@CallerController('ai/agui')
+export class AgUiController {
+  constructor(
+    private readonly turns: ChatTurns,
+    private readonly streams: RunStreams,
+  ) {}
+
+  @Post()
+  async run(
+    @Body() body: JsonValue,
+    @CurrentCaller() caller: Caller,
+    @Req() request: HttpRequest,
+    @Res() response: StreamEnds['response'],
+  ): Promise<void> {
+    const { threadId, runId, shownCalls = [], tools, ...turn } = reading(() => readAgUiRequest(body));
+    const events = (): Promise<AsyncIterable<LoopEvent>> => this.turns.next({ ...turn, chatId: threadId, declaredTools: tools }, caller);
+    await this.streams.send(events, agUiEncoder({ threadId, runId, shownCalls }), { request, response }, caller);
+  }
+}
+
+/** The assistant transport of assistant-stream, for assistant-ui. */
+@CallerController('ai/assistant')
+export class AssistantController {
+  constructor(
+    private readonly turns: ChatTurns,
+    private readonly streams: RunStreams,
+  ) {}
+
+  @Post()
+  async command(
+    @Body() body: JsonValue,
+    @CurrentCaller() caller: Caller,
+    @Req() request: HttpRequest,
+    @Res() response: StreamEnds['response'],
+  ): Promise<void> {
+    const { threadId: chatId, messages, tools: declaredTools, ...turn } = reading(() => readAssistantRequest(body));
+    const events = (): Promise<AsyncIterable<LoopEvent>> => this.turns.next({ ...turn, chatId, declaredTools }, caller);
+    await this.streams.send(events, assistantTransportEncoder({ messages }), { request, response }, caller);
+  }
+}
+
+/** The data stream protocol of assistant-stream. */
+@CallerController('ai/data-stream')
+export class DataStreamController {
+  constructor(
+    private readonly turns: ChatTurns,
+    private readonly streams: RunStreams,
+  ) {}
+
+  @Post()
+  async chat(
+    @Body() body: JsonValue,
+    @CurrentCaller() caller: Caller,
+    @Req() request: HttpRequest,
+    @Res() response: StreamEnds['response'],
+  ): Promise<void> {
+    const { threadId: chatId, tools: declaredTools, ...turn } = reading(() => readDataStreamRequest(body));
+    const events = (): Promise<AsyncIterable<LoopEvent>> => this.turns.next({ ...turn, chatId, declaredTools }, caller);
+    await this.streams.send(events, dataStreamEncoder(), { request, response }, caller);
+  }
+}
+
 interface Said extends Pick<LoopRequest, 'declaredTools'> {
   readonly prompt?: string | undefined;
   readonly chatId?: string | undefined;
@@ -132,6 +159,8 @@ interface Said extends Pick<LoopRequest, 'declaredTools'> {
 }
 
 type Turn = Said & Pick<AssistantRequest, 'answers'>;
+
+type Continuation = Said & Pick<UiMessageRequest, 'runId' | 'replies'>;
 
 /**
  * Reads a body of a protocol, whose mistakes are the client's.

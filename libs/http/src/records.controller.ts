@@ -8,6 +8,7 @@ import { UsageService, type UsageReport } from '@toolloop/core/usage';
 import type { ConversationPage, ConversationSummary } from '@toolloop/protocol';
 import { CallerController, CurrentCaller, NAMED_ONLY, STRICT } from './caller.js';
 import type { Caller } from './http-options.js';
+import { ListPages, type Pages } from './pages.js';
 import { ConversationFrom, DirectiveListing, Page, Redrive, StopRun, UsageSelection } from './requests.dto.js';
 
 /** The conversations that a caller has had. */
@@ -16,8 +17,12 @@ export class ConversationsController {
   constructor(private readonly conversations: ConversationService) {}
 
   @Get()
-  list(@CurrentCaller() caller: Caller, @Query(STRICT) page: Page): Promise<readonly ConversationSummary[]> {
-    return this.conversations.list(caller, page);
+  list(@Query(STRICT) listing: Page, @CurrentCaller() caller: Caller, @ListPages() pages: Pages): Promise<readonly ConversationSummary[]> {
+    return pages.of(
+      listing,
+      (page) => this.conversations.list(caller, page),
+      ({ conversationId }) => ({ after: conversationId }),
+    );
   }
 
   @Get(':conversationId')
@@ -48,8 +53,16 @@ export class DirectivesController {
   constructor(private readonly directives: DirectiveService) {}
 
   @Get()
-  list(@Query(NAMED_ONLY) listing: DirectiveListing, @CurrentCaller() caller: Caller): Promise<readonly DirectiveView[]> {
-    return this.directives.list(caller, listing);
+  list(
+    @Query(NAMED_ONLY) listing: DirectiveListing,
+    @CurrentCaller() caller: Caller,
+    @ListPages() pages: Pages,
+  ): Promise<readonly DirectiveView[]> {
+    return pages.of(
+      listing,
+      (page) => this.directives.list(caller, page),
+      ({ directiveId }) => ({ after: directiveId }),
+    );
   }
 
   @Get(':directiveId')
@@ -88,9 +101,11 @@ export class UsageController {
 
   /** Reports the last 30 days of the caller's own tenant, unless the selection says otherwise. */
   @Get()
-  report(@Query(STRICT) selection: UsageSelection, @CurrentCaller() caller: Caller): Promise<UsageReport> {
+  async report(@Query(STRICT) selection: UsageSelection, @CurrentCaller() caller: Caller, @ListPages() pages: Pages): Promise<UsageReport> {
     const { tenant = caller.tenant, to = dayOf(Date.now()), from = dayOf(Date.now() - DEFAULT_DAYS * DAY_MS), ...rest } = selection;
-    return this.usage.report({ ...rest, tenant, from, to }, caller);
+    const report = await this.usage.report({ ...rest, tenant, from, to }, caller);
+    if (report.next !== undefined) pages.link({ from, to, after: report.next });
+    return report;
   }
 }
 

@@ -1,6 +1,5 @@
 import { Transform, Type } from 'class-transformer';
 import {
-  Allow,
   ArrayMaxSize,
   IsArray,
   IsBoolean,
@@ -20,10 +19,10 @@ import {
 import type { DeclaredTool, Policy } from '@toolloop/core';
 import type { RunStatus } from '@toolloop/core/runs';
 import { type Ask, DIRECTIVE_STATUSES, type DirectiveStatus, type JsonObject, type JsonValue, type WaitingFor } from '@toolloop/protocol';
+import { MOST_LISTED } from './pages.js';
 
 const STATUSES: readonly RunStatus[] = ['queued', 'running', 'waiting', 'ended'];
 const LAST_SEQUENCE = 2_147_483_647;
-const MOST_LISTED = 1_000;
 
 /** A page of a list. */
 export class Page {
@@ -106,12 +105,12 @@ export class ReplyBody {
   @IsOptional() @IsString() approvalId?: string;
   @IsOptional() @IsString() rehearsalId?: string;
   @IsOptional() @IsString() questionId?: string;
-  @Allow() answer?: JsonValue;
+  @IsOptional() answer?: JsonValue;
   @IsOptional() @IsString() toolCallId?: string;
   @IsOptional() @IsString() pendingId?: string;
   @IsOptional() @IsString() decision?: string;
   @IsOptional() @IsString({ message: 'reason must be a text' }) @MaxLength(1000) reason?: string;
-  @Allow() result?: JsonValue;
+  @IsOptional() result?: JsonValue;
   @IsOptional() @IsString({ message: 'error must be a text' }) @MaxLength(1000) error?: string;
 }
 
@@ -173,7 +172,7 @@ export class PendingListing extends QuestionListing {
 
 /** The answer to a question, or that there is none. */
 export class QuestionReply {
-  @Allow() answer?: JsonValue;
+  @IsOptional() answer?: JsonValue;
   @IsOptional() @IsIn(['deny', 'withdraw'], { message: 'decision must be "deny" or "withdraw"' }) decision?: 'deny' | 'withdraw';
   @IsOptional() @IsString({ message: 'reason must be a text' }) @MaxLength(1000) reason?: string;
 }
@@ -230,7 +229,7 @@ const toNumber = Transform(({ value }) => Number(value));
 
 /** A page of versions. */
 export class VersionPage {
-  @IsOptional() @toNumber @IsInt() limit?: number;
+  @IsOptional() @toNumber @IsInt() @Min(1) @Max(MOST_LISTED) limit?: number;
   @IsOptional() @toNumber @IsInt() before?: number;
 }
 

@@ -1,13 +1,15 @@
-import { GoneException, HttpException, HttpStatus, Injectable, MethodNotAllowedException, type OnModuleDestroy } from '@nestjs/common';
-import type { LoopRequest, RunHandle } from '@toolloop/core';
+import { ConflictException, HttpException, HttpStatus, Injectable, MethodNotAllowedException, type OnModuleDestroy } from '@nestjs/common';
+import { InvalidRequestError, type LoopRequest, type RunHandle } from '@toolloop/core';
 import { RunService } from '@toolloop/core/runs';
 import type { LoopEvent, Run } from '@toolloop/protocol';
 import type { EventEncoder, SeenEvent } from '@toolloop/ui-stream';
 import type { ServerResponse } from 'node:http';
 import { type AnyResponse, sendEvents } from './event-stream.js';
-import { CallerLimits } from './caller-limits.js';
+import { CallerLimits, ownerKey } from './caller-limits.js';
 import { type Caller, type HttpLimits, type HttpRequest, limitsOf } from './http-options.js';
 import { FallenBehindError, OpenRun, OpenRuns, type RunNames } from './open-runs.js';
+import { MOST_LISTED } from './pages.js';
+import type { RunListing } from './requests.dto.js';
 import { ServedLoop } from './served-loop.js';
 
 /** A stream as a route opens it. */
@@ -23,6 +25,9 @@ export interface StreamEnds {
   readonly request: HttpRequest;
   readonly response: AnyResponse & ServerResponse;
 }
+
+const ADVICE =
+  'The events of a run that is not durable are kept by the process that reads it, for a while: send the requests of a client to one process, or ask with "durable": true.';
 
 /** Opens runs for readers, finds them again, and sends what they say no faster than it is read. */
 @Injectable()
@@ -80,7 +85,9 @@ export class RunStreams implements OnModuleDestroy {
   /**
    * The events of a run behind a sequence. A client that connects again after the last one is told by a 204 that there is no more.
    *
-   * @throws {GoneException} Where the run is not durable and those events are not kept any more.
+   * @throws {FallenBehindError} Where the run is not durable and those events are not kept any more.
+   * @throws {ConflictException} Where it is not durable, and another process has read it or it waits.
+   * @throws {InvalidRequestError} Where this process and the storage know no such run of the caller's.
    */
   async watch(
     runId: string,
@@ -91,9 +98,10 @@ export class RunStreams implements OnModuleDestroy {
     if (run) {
       if (isAgain && run.hasEnded && after >= run.lastSequence) throw noMore();
       if (run.has(after)) return run.read(after);
-      throw new GoneException({ code: 'events_gone', message: 'The events behind this one are not kept any more.' });
+      throw new FallenBehindError();
     }
-    const { status, lastSequence } = await this.runs.get(runId, caller); // it fails before anything is sent
+    const { status, lastSequence, durable } = await this.runs.get(runId, caller).catch(withAdvice); // it fails before anything is sent
+    if (!durable) throw new ConflictException({ code: 'events_not_kept', message: NOT_KEPT });
     if (isAgain && status === 'ended' && after >= lastSequence) throw noMore();
     return this.runs.read(runId, caller, after);
   }
@@ -117,6 +125,25 @@ export class RunStreams implements OnModuleDestroy {
     const run = this.open.ofChat(this.namesOf(caller, { chatId }));
     if (!run || run.hasEnded || !run.has(0)) throw noMore();
     return run.read(0);
+  }
+
+  /**
+   * The runs of an actor, the newest first: before those that are stored the ones that this process reads for their actor, and that leave nothing in the storage. The id of either is
+   * the place from which to list on.
+   */
+  async list(caller: Caller, { limit = MOST_LISTED, after, ...which }: RunListing): Promise<readonly Run[]> {
+    const { actorId, status } = which;
+    const open = this.open.of(actorId === undefined ? this.callers.ownerOf(caller) : ownerKey(caller.tenant, actorId));
+    const place = open.findIndex(({ runId }) => runId === after);
+    const isStored = after !== undefined && place === -1;
+    const shown = isStored ? [] : open.slice(place + 1).filter((run) => run.status === (status ?? run.status));
+    const ids = new Set(open.map(({ runId }) => runId));
+    for (let last = isStored ? after : undefined; ;) {
+      const page = await this.runs.list(caller, { ...which, limit, after: last });
+      shown.push(...page.filter(({ runId }) => !ids.has(runId)));
+      last = page.at(-1)?.runId;
+      if (page.length < limit || shown.length >= limit) return shown.slice(0, limit);
+    }
   }
 
   /** A run that this process reads for its caller, as the routes show it. */
@@ -161,6 +188,14 @@ export class RunStreams implements OnModuleDestroy {
     const owner = this.callers.ownerOf(caller);
     return { ...(owner !== undefined && { owner }), ...(chatId !== undefined && { chatId }) };
   }
+}
+
+const NOT_KEPT = `This run is not durable, and its events are not kept in this process. ${ADVICE} Where it waits, answer it, and read on with "resume".`;
+
+/** Adds what to do to an error about a run that this process does not know. */
+function withAdvice(error: unknown): never {
+  if (!(error instanceof InvalidRequestError) || error.code !== 'unknown_run') throw error;
+  throw new InvalidRequestError('unknown_run', `${error.message} ${ADVICE}`);
 }
 
 function noMore(): HttpException {

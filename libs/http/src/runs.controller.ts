@@ -7,6 +7,7 @@ import { sseEncoder } from '@toolloop/ui-stream';
 import { CallerController, ClientSignal, CurrentCaller, IdempotencyKey, NAMED_ONLY, seenIn, STRICT } from './caller.js';
 import type { Caller, HttpRequest } from './http-options.js';
 import { AskBody, EventsFrom, ForkFrom, ReplyBody, RunListing, StopRun } from './requests.dto.js';
+import { ListPages, type Pages } from './pages.js';
 import { RunStreams, type StreamEnds } from './run-streams.js';
 import { ServedLoop } from './served-loop.js';
 
@@ -34,8 +35,12 @@ export class RunsController {
   }
 
   @Get()
-  list(@Query(STRICT) listing: RunListing, @CurrentCaller() caller: Caller): Promise<readonly Run[]> {
-    return this.runs.list(caller, listing);
+  list(@Query(STRICT) listing: RunListing, @CurrentCaller() caller: Caller, @ListPages() pages: Pages): Promise<readonly Run[]> {
+    return pages.of(
+      listing,
+      (page) => this.streams.list(caller, page),
+      ({ runId }) => ({ after: runId }),
+    );
   }
 
   @Get(':runId')

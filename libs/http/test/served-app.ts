@@ -4,7 +4,7 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import type { INestApplication } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { type LanguageModel, LlmTool, type LoopEvent, ToolLoopModule, type ToolLoopOptions, ToolParam, ToolProvider } from '@toolloop/core';
-import { ToolLoopHttpModule, type ToolLoopHttpOptions } from '@toolloop/http';
+import { type ToolLoopHttpExtras, ToolLoopHttpModule, type ToolLoopHttpOptions } from '@toolloop/http';
 
 /** A person of the tests, whose token is its id. */
 export class Person {
@@ -47,7 +47,7 @@ export interface Served {
 
 interface AppOptions {
   readonly model: LanguageModel;
-  readonly http?: Partial<ToolLoopHttpOptions> & { readonly path?: string };
+  readonly http?: Partial<ToolLoopHttpOptions> & ToolLoopHttpExtras;
   readonly loop?: Partial<ToolLoopOptions>;
   readonly modules?: readonly Type[];
   readonly platform?: Platform;
