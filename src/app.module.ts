@@ -2,6 +2,7 @@ import { Module } from '@nestjs/common';
 import { APP_FILTER } from '@nestjs/core';
 import { ActorDirectory, ConnectionBroker, LanguageModel, Notifier, ToolLoopModule } from '@toolloop/core';
 import { ToolLoopExceptionFilter } from '@toolloop/http';
+import { WebhookNotifier } from '@toolloop/toolbox';
 import { calendarDay, TODAY } from './desk/clock.js';
 import { DeskHttpModule } from './http/http.module.js';
 import { mayOperate, rolesOf, User, UserDirectory } from './identity/user.js';
@@ -22,10 +23,8 @@ const INSTRUCTIONS = [
 const MOST_INJECTED = 64;
 
 /** Tells people what waits for them, if the settings say where. */
-async function notifierOf({ webhook }: Settings): Promise<Notifier | undefined> {
-  if (!webhook) return undefined;
-  const { WebhookNotifier } = await import('@toolloop/toolbox'); // a desk without one starts without the tools beside it
-  return new WebhookNotifier(webhook);
+function notifierOf({ webhook }: Settings): Notifier | undefined {
+  return webhook && new WebhookNotifier(webhook);
 }
 
 /** The order desk: its features, the loop, and the routes to it. */

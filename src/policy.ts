@@ -7,7 +7,7 @@ const CARRIER_TOOL = 'mcp__carrier__track_shipment';
 
 /** The most that a user may do here, and the most that one run may use. */
 export const DESK_POLICY: Policy = {
-  version: 'desk-8',
+  version: 'desk-9',
   allow: [
     'crm__*',
     'catalog__read',
@@ -17,6 +17,8 @@ export const DESK_POLICY: Policy = {
     'directives__status',
     'device__scanBarcode',
     'parcels__quotePostage',
+    'person__ask',
+    'approvals__withdraw',
     'screen__showPage',
     CARRIER_TOOL,
     'customer_*_*',
@@ -30,6 +32,7 @@ export const DESK_POLICY: Policy = {
     screen__showPage: { effect: 'read_only', reads: 'public', egress: false },
     [CARRIER_TOOL]: { effect: 'read_only', reads: 'public', egress: false },
   },
+  questions: [{ tools: ['person__ask'], roles: ['manager'] }], // a model asks a manager, who need not be its user
   runBudgets: [
     { tools: ['orders__sendReceipt'], calls: 5, beyond: 'ask' },
     { tools: ['cart_*_checkout'], calls: 3, beyond: 'ask' },

@@ -1,6 +1,7 @@
 import { Module } from '@nestjs/common';
-import { ToolLoopModule } from '@toolloop/core';
+import { rawTool, ToolLoopModule } from '@toolloop/core';
 import { ResourceToolsModule } from '@toolloop/resources';
+import { AskPerson, WithdrawCall } from '@toolloop/toolbox';
 import { CartTools } from './carts/cart-tools.js';
 import { CustomerTools } from './customers/customer-tools.js';
 import { DeskModule } from './desk/desk.module.js';
@@ -17,7 +18,7 @@ import { RefundTools } from './refunds/refund-tools.js';
     ResourceToolsModule.forFeature([CustomerTools, ProductTools, OrderTools, CartTools], {
       providers: [OutboxMailer, { provide: Mailer, useExisting: OutboxMailer }],
     }),
-    ToolLoopModule.forFeature({ tools: [scanBarcode, quotePostage] }),
+    ToolLoopModule.forFeature({ tools: [scanBarcode, quotePostage, rawTool(AskPerson), rawTool(WithdrawCall)] }),
   ],
   providers: [RefundTools, LedgerPayments, { provide: Payments, useExisting: LedgerPayments }],
 })

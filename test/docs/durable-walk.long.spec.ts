@@ -2,7 +2,7 @@ import { afterAll, expect, it } from '@jest/globals';
 import { createDatabaseFolder } from '../../libs/durable/test/databases.js';
 import { close, closeDesks, headersOf, serve, type ServedDesk } from '../demo/served-desk.js';
 import { requestsIn, type ShownRequest } from './curl.js';
-import { fencesOf } from './fences.js';
+import { fencesOf, shownAfter } from './fences.js';
 import { missingFrom } from './shown.js';
 
 const DEMO = 'docs/demo.md';
@@ -56,7 +56,7 @@ it('a run that outlives its process goes the way the page about the demo shows',
     lines.push(...answer.split('\n'));
     await learn(answer, known, desk);
   }
-  const shown = fencesOf(DEMO, 'text')[10] ?? '';
+  const shown = shownAfter(DEMO, 'DATA_DIR');
   expect(shown).toContain('run-end');
   expect(missingFrom(lines, shown)).toEqual([]);
 }, 60_000);

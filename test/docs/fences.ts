@@ -13,6 +13,17 @@ export function fencesOf(file: string, language: string): string[] {
   return [...blocks].filter(([, info]) => info?.trim() === language).map(([, , code = '']) => code);
 }
 
+/** The code block of output that follows the commands in which something is said. */
+export function shownAfter(file: string, said: string): string {
+  const [, , shown = ''] =
+    readFileSync(file, 'utf8')
+      .split(/^```sh\n/m)
+      .slice(1)
+      .find((part) => part.split('```')[0]?.includes(said))
+      ?.split(/^```(?:text)?\n/m) ?? [];
+  return shown;
+}
+
 /** Imports a TypeScript code block as the module it is, packages of this repository included. */
 export async function importFence(code: string): Promise<Record<string, unknown>> {
   const options = JSON.parse(readFileSync('.swcrc', 'utf8')) as object;

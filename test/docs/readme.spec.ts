@@ -10,9 +10,10 @@ import { DataPolicyEngine } from '@toolloop/core/policy';
 import { PolicyService } from '@toolloop/core/runs';
 import { auditIn, verified } from '../../libs/cli/src/looks.js';
 import { userOfToken } from '../../src/identity/user.js';
-import { ask, closeDesks, eventsIn, ofType, serve } from '../demo/served-desk.js';
+import { ask, closeDesks, eventsIn, ofType, serve, type ServedDesk } from '../demo/served-desk.js';
 import { requestsIn } from './curl.js';
-import { fencesOf, importFence } from './fences.js';
+import { fencesOf, importFence, shownAfter } from './fences.js';
+import { PausedModel } from './paused-model.js';
 import { missingFrom } from './shown.js';
 import { Walk } from './walk.js';
 
@@ -145,24 +146,57 @@ describe('the output the README shows', () => {
   });
 });
 
+/** The requests of the page about the demo in which something is said. */
+function requestsAbout(said: string): ReturnType<typeof requestsIn> {
+  return requestsIn(fencesOf(DEMO, 'sh').find((one) => one.includes(said)) ?? '');
+}
+
+/** The lines that the page shows and the desk does not answer; all of it where the page shows nothing. */
+async function missingIn({ url }: ServedDesk, said: string): Promise<readonly string[]> {
+  const walk = new Walk();
+  for (const request of requestsAbout(said)) await walk.send(url, request);
+  const shown = shownAfter(DEMO, said);
+  return shown === '' ? walk.lines : missingFrom(walk.lines, shown);
+}
+
 describe('what the page about the demo walks through', () => {
+  const model = new PausedModel();
+  let shared: ServedDesk | undefined;
+
   it.each([
-    ['an approval', 'Cancel order', 0],
-    ['a refund', 'Refund order', 1],
-    ['a tool in the client', 'Scan the barcode', 2],
-    ['a question', 'Quote the postage', 3],
-    ['a tool that the client brings', 'clientTools', 4],
-    ['a conversation while a call waits', '"conversationId":"smith"', 5],
-    ['a rehearsal', '"rehearse":true', 6],
-    ['the undoing of a run', '/undo', 8],
-    ['an answer that grows', '"structured":true', 9],
-    ['an MCP client', 'tools/call', 11],
-  ])('%s goes the way it is shown', async (_what, said, nth) => {
-    const desk = await serve();
-    const shell = fencesOf(DEMO, 'sh').find((one) => one.includes(said)) ?? '';
+    ['an approval', 'Cancel order'],
+    ['a refund', 'Refund order'],
+    ['a rehearsal', '"rehearse":true'],
+    ['the undoing of a run', '/undo'],
+  ])('%s goes the way it is shown', async (_what, said) => {
+    expect(await missingIn(await serve(), said)).toEqual([]);
+  });
+
+  it.each([
+    ['a tool in the client', 'Scan the barcode'],
+    ['a question', 'Quote the postage'],
+    ['a question of a model', 'Ask a manager'],
+    ['a tool that the client brings', 'clientTools'],
+    ['a conversation while a call waits', '"conversationId":"smith"'],
+    ['what is withdrawn in words', '"Withdraw $APPROVAL"'],
+    ['an answer that grows', '"structured":true'],
+    ['an MCP client', 'tools/call'],
+  ])('%s goes the way it is shown, and changes nothing', async (_what, said) => {
+    expect(await missingIn((shared ??= await serve({ model })), said)).toEqual([]);
+  });
+
+  it('a message to a run under way goes in the way it is shown', async () => {
+    const { url } = (shared ??= await serve({ model }));
+    const [first, second, ...more] = requestsAbout('addInput');
+    if (!first || !second) throw new Error('The page shows no two requests.');
     const walk = new Walk();
-    for (const request of requestsIn(shell)) await walk.send(desk.url, request);
-    const shown = fencesOf(DEMO, 'text')[nth] ?? '';
-    expect(missingFrom(walk.lines, shown)).toEqual([]);
+    const asked = model.pause();
+    const answered = new Walk().send(url, first);
+    await asked;
+    await walk.send(url, second);
+    model.resume();
+    walk.lines.push(...(await answered));
+    expect(more).toEqual([]);
+    expect(missingFrom(walk.lines, shownAfter(DEMO, 'addInput'))).toEqual([]);
   });
 });

@@ -8,7 +8,7 @@ export class Walk {
   private readonly known = new Map<string, string>();
 
   /** Sends a request to the demo at an address. */
-  async send(url: string, { path, user, headers, body }: ShownRequest): Promise<void> {
+  async send(url: string, { path, user, headers, body }: ShownRequest): Promise<readonly string[]> {
     const sent = { headers: { ...headersOf(user), ...headers } };
     const filled = body === undefined ? undefined : this.filled(body);
     const asking = (): Promise<Response> =>
@@ -16,6 +16,7 @@ export class Walk {
     const answer = await settledAnswer(asking);
     this.learn(answer);
     this.lines.push(...answer.split('\n'));
+    return this.lines;
   }
 
   private filled(text: string): string {
