@@ -3,6 +3,7 @@ import { createRequire } from 'node:module';
 import { relative, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { INestApplication, INestApplicationContext, NestApplicationOptions, Type } from '@nestjs/common';
+import type { AbstractHttpAdapter } from '@nestjs/core';
 import { isRecord } from '@toolloop/protocol';
 import { CommandError, lineOf } from './output.js';
 
@@ -42,12 +43,36 @@ export async function boot(options: AppOptions): Promise<INestApplicationContext
   return app;
 }
 
-/** Creates an application without starting it: nothing is connected, and nothing is checked. @throws {CommandError} As `boot` does. */
+/**
+ * Creates an application without starting it: nothing is connected, and nothing is checked.
+ *
+ * @throws {CommandError} As `boot` does, and where Nest has no server to create it on.
+ */
 export async function assemble(options: AppOptions): Promise<INestApplication> {
   const module = await moduleIn(options);
   const { NestFactory } = await packageNear<typeof import('@nestjs/core')>('@nestjs/core', options.app);
-  return NestFactory.create(module, LOGGING);
+  return NestFactory.create(module, await serverNear(options), LOGGING);
 }
+
+/** Makes the server of an application, which never listens: on Express or on Fastify, whichever is there. Nest ends the process where it is told of none and has no Express. */
+async function serverNear({ app }: AppOptions): Promise<AbstractHttpAdapter> {
+  const near = SERVERS.find(({ name }) => pathFrom(resolve(app), name).length > 0);
+  if (!near)
+    throw new CommandError(
+      `Nest creates no application without a server, and ${app} has none. Run: npm install --save-dev ${SERVERS[0].name}`,
+    );
+  const { [near.adapter]: Adapter } = await packageNear<Readonly<Record<string, (new () => AbstractHttpAdapter) | undefined>>>(
+    near.name,
+    app,
+  );
+  if (!Adapter) throw new CommandError(`The ${near.name} near ${app} has no ${near.adapter}. Install the one of Nest 12.`);
+  return new Adapter();
+}
+
+const SERVERS = [
+  { name: '@nestjs/platform-express', adapter: 'ExpressAdapter' },
+  { name: '@nestjs/platform-fastify', adapter: 'FastifyAdapter' },
+] as const;
 
 /**
  * Loads a package as the application itself loads it: two copies of Nest, or of Toolloop, know nothing of each other. Without an application it is that of the folder, or of
