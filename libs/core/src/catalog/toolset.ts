@@ -103,6 +103,11 @@ export class Toolset {
     return [...this.contents.injected];
   }
 
+  /** The number of {@link injected}. */
+  get injectedCount(): number {
+    return this.contents.injected.size;
+  }
+
   /** Returns the same toolset with other specs as the injected ones. */
   withInjected(specs: readonly ToolSpec[]): Toolset {
     return new Toolset({ ...this.contents, injected: new Set(specs) }, this.specs);

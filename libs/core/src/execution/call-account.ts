@@ -27,6 +27,7 @@ export interface AccountPlace {
 /** The number of times within this time that an account is told that it is still used. */
 const TOUCHES = 20;
 const UNKNOWN_READER: MessageLabels = { returns: 'untrusted', reads: 'private' };
+const STRANGERS_TEXT: MessageLabels = { returns: 'untrusted', reads: 'public' };
 /** The labels of arguments that no model has written. What a person writes is private, like what they say. */
 const WRITTEN_BY: Readonly<Record<Exclude<ValueOrigin, 'outside'>, MessageLabels>> = {
   actor: { returns: 'trusted', reads: 'private' },
@@ -89,12 +90,25 @@ export class CallAccount {
     return undefined;
   }
 
-  /** A description that is not pinned is a stranger's text, which a client reads with the tool. */
   private async read(toolset: Toolset): Promise<void> {
     await this.add({});
     if (toolset === this.offered) return;
-    if (!this.known.isTainted && toolset.shown.some(isUnpinned)) await this.note({ returns: 'untrusted', reads: 'public' });
+    await this.offer(toolset);
     this.offered = toolset;
+  }
+
+  /** Returns whether the account does not know yet what a client reads with these tools: a description that is not pinned is a stranger's text. */
+  lacksOffer(toolset: Pick<Toolset, 'shown'>): boolean {
+    return this.lacks(STRANGERS_TEXT) && toolset.shown.some(isUnpinned);
+  }
+
+  /**
+   * Tells the account that a client is about to be shown these tools.
+   *
+   * @throws {StorageUnavailableError} Where the account cannot be told: then they are not shown.
+   */
+  async offer(toolset: Pick<Toolset, 'shown'>): Promise<void> {
+    if (this.lacksOffer(toolset)) await this.note(STRANGERS_TEXT);
   }
 
   /**

@@ -42,6 +42,11 @@ export function isRefusal({ error }: Pick<ToolInvocationRecord, 'error'>): boole
 
 const REFUSED = new Set<ToolErrorCode>(['unknown_tool', 'policy_denied', 'forbidden', 'approval_denied', 'tenant_override']);
 
+/** The most different calls that are told apart, and the most names of no tool that are counted: a session may be called without end. */
+const MOST_COUNTED = 1_000;
+/** The most characters of a call that are kept to tell it from others. */
+const MOST_KEPT = 200;
+
 /** Counts one run's calls against its limits. */
 export class CallCounter {
   private readonly perTool: Map<string, number>;
@@ -74,13 +79,14 @@ export class CallCounter {
     return changed;
   }
 
-  /** Counts a call; answers with the limit it goes beyond. */
-  admit(call: ToolCall, declaredId: string): LimitReached | undefined {
-    const most = this.mostReached(declaredId);
+  /** Counts a call; answers with the limit it goes beyond. A call of no tool has no declared id. */
+  admit(call: ToolCall, declaredId: string | undefined): LimitReached | undefined {
+    const most = this.mostReached(declaredId ?? call.name, declaredId !== undefined);
     if (this.limits.identicalCalls === Number.POSITIVE_INFINITY) return beyond(most);
-    const key = `${call.name} ${this.canonical(call.arguments)}`;
+    const key = keyOf(`${call.name} ${this.canonical(call.arguments)}`);
     const same = countIn(this.identical, key);
     this.counted.identical.add(key);
+    this.forgetOldest();
     if (same > this.limits.identicalCalls) {
       return limit('no_progress', `This very call was made ${this.limits.identicalCalls} times already. Its result will not change.`);
     }
@@ -88,12 +94,21 @@ export class CallCounter {
   }
 
   /** Counts a call of a tool, here and around, where there is a limit; answers with the limit that it goes beyond. A session may be called without end, under any names. */
-  private mostReached(declaredId: string): number | undefined {
-    const around = this.outer?.mostReached(declaredId);
+  private mostReached(declaredId: string, isTool: boolean): number | undefined {
+    const around = this.outer?.mostReached(declaredId, isTool);
     if (this.limits.callsPerTool === Number.POSITIVE_INFINITY) return around;
+    if (!isTool && this.perTool.size >= MOST_COUNTED && !this.perTool.has(declaredId)) return around;
     const calls = countIn(this.perTool, declaredId);
     this.counted.perTool.add(declaredId);
     return calls > this.limits.callsPerTool ? this.limits.callsPerTool : around;
+  }
+
+  /** Forgets the call that was made least recently: one that comes back after a thousand others is no circle. */
+  private forgetOldest(): void {
+    const [oldest] = this.identical.size > MOST_COUNTED ? this.identical.keys() : [];
+    if (oldest === undefined) return;
+    this.identical.delete(oldest);
+    this.counted.identical.delete(oldest);
   }
 
   /** Looks for unknown tools and refused calls in a row, in the order of the calls. */
@@ -126,8 +141,14 @@ function limit(reason: FinishReason, safeMessage: string): LimitReached {
   return { reason, refusal: { code: 'budget_exceeded', safeMessage } };
 }
 
+function keyOf(call: string): string {
+  return call.length > MOST_KEPT ? sha256(call) : call;
+}
+
+/** Counts, and puts what was counted last at the end. */
 function countIn(counts: Map<string, number>, key: string): number {
   const count = (counts.get(key) ?? 0) + 1;
+  counts.delete(key);
   counts.set(key, count);
   return count;
 }

@@ -226,7 +226,7 @@ function plannedCall(call: ToolCall, index: number, context: ToolStepContext): P
   const meant = resolveSurfaceCall(call, offered, live.plan.execution.limits.argumentBytes) ?? { call, tool: offered.find(call.name) };
   const place = { call, step, index, meant, ...beginningOf(call, index, context) };
   if (pending?.isPlanned) return place; // counted when it was first made
-  const limit = live.counter.admit(meant.call, meant.tool?.spec.declaredId ?? call.name);
+  const limit = live.counter.admit(meant.call, meant.tool?.spec.declaredId);
   return { ...place, ...(limit && { limit: limit.reason, refusal: limit.refusal }) };
 }
 

@@ -23,9 +23,12 @@ import { withAuthorityOfNow } from '../loop/step-preparation.js';
 import type { ToolStepResult } from '../loop/tool-step.js';
 import { MessageFlow } from '../policy/flow.js';
 import { RunApprovals } from '../policy/rules.js';
+import { isUnpinned } from '../policy/vouched-tools.js';
 import { accountRead, CallRun } from './call-run.js';
 import { CalledTool, callOf } from './called-tool.js';
 
+/** The tools that results brought and that are gone, before they are forgotten: a session may have any number of them. */
+const MOST_INJECTED = 200;
 /** The number of records that strategies may be reminded of when roles change: those of calls that changed the tools. */
 const MOST_RECORDS = 100;
 
@@ -252,7 +255,10 @@ export class LiveSession implements ToolSession {
   /** Changes the tools, one change after the other, and tells those who watch them. */
   private async change(next: (state: LoopState) => Promise<LoopState>): Promise<Toolset> {
     const { changing } = this;
-    const apply = async (): Promise<Toolset> => this.apply((await next(this.state)).toolset);
+    const apply = async (): Promise<Toolset> => {
+      const { listedAt } = this.live;
+      return this.apply(await this.known((await next(this.state)).toolset, listedAt));
+    };
     const mine = changing ? changing.then(apply, apply) : apply();
     this.changing = mine;
     try {
@@ -262,17 +268,32 @@ export class LiveSession implements ToolSession {
     }
   }
 
+  /** What a client is shown its account knows first. Where that cannot be told, tools that no one has pinned stay away; those of a source come with a later change. */
+  private async known(toolset: Toolset, listedAt: number): Promise<Toolset> {
+    const { plan, state, live } = this;
+    try {
+      if (toolset !== state.toolset) await plan.account?.offer(toolset);
+      return toolset;
+    } catch (error) {
+      logger.warn(`The account of the session ${this.sessionId} could not be told of new tools, so they are not shown.`, error);
+      live.listedAt = listedAt;
+      return withoutGone(toolset.filter((tool) => !isUnpinned(tool) || state.toolset.find(tool.spec.id)?.spec === tool.spec));
+    }
+  }
+
   /** Most results bring nothing: then nothing is waited for. */
   private inject(inject: (toolset: Toolset) => Toolset | Promise<Toolset>): Toolset | Promise<Toolset> {
     if (this.changing) return this.change(async (state) => ({ ...state, toolset: await inject(state.toolset) }));
     const injected = inject(this.state.toolset);
-    if (!(injected instanceof Promise)) return this.apply(injected);
+    const isKnown = injected === this.state.toolset || !this.plan.account;
+    if (!(injected instanceof Promise) && isKnown) return this.apply(injected);
     return this.change(async (state) => ({ ...state, toolset: await injected }));
   }
 
-  private apply(toolset: Toolset): Toolset {
+  private apply(next: Toolset): Toolset {
     const { specs: before } = this.state.toolset;
-    if (toolset === this.state.toolset) return toolset;
+    if (next === this.state.toolset) return next;
+    const toolset = next.injectedCount > MOST_INJECTED + next.specs.length ? withoutGone(next) : next;
     this.state = { ...this.state, toolset };
     if (toolset.specs !== before && this.changed.observed) this.tell(before, toolset.specs);
     return toolset;
@@ -314,6 +335,11 @@ export class LiveSession implements ToolSession {
     if (!this.isOpen)
       throw new InvalidRequestError('unknown_session', 'The session is closed. Open another: loop.session({ actor, tenant }).');
   }
+}
+
+/** The same tools, without what is known of injected ones that are gone. */
+function withoutGone(toolset: Toolset): Toolset {
+  return toolset.withInjected(toolset.injected.filter((spec) => toolset.find(spec.id)?.spec === spec));
 }
 
 const logger = new Logger('ToolSession');

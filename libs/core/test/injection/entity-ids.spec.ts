@@ -154,6 +154,17 @@ describe('a handle', () => {
     expect(result.injectedTools[0]?.description).toBe(`Which item it is. (Item "${'x'.repeat(80)}")`);
   });
 
+  it('is kept for the instances that were returned last, of which a session may have any number, and is never given to another', () => {
+    const handles = new RunEntityHandles();
+    const nameOf = (id: number) => handles.nameOf(Item, `i/${id}`, 24);
+    expect(nameOf(0)).toBe('h1');
+    expect(nameOf(1)).toBe('h2');
+    for (let id = 2; id < 4_000; id += 1) nameOf(id);
+    expect([nameOf(0), nameOf(4_000)]).toEqual(['h1', 'h4001']); // takes the place of the second
+    expect(handles.save()).toHaveLength(4_000);
+    expect([nameOf(0), new RunEntityHandles(handles.save()).nameOf(Item, 'i/1', 24)]).toEqual(['h1', 'h4002']);
+  });
+
   it('begins at h1 in every run', () => {
     const handles = [new RunEntityHandles(), new RunEntityHandles()].map((run) => run.nameOf(Item, UUID, 24));
     expect(handles).toEqual(['h1', 'h1']);

@@ -172,4 +172,24 @@ describe('calls without a limit', () => {
     const made = ['1', '2'].map((args) => within.admit({ toolCallId: 'c', name: 'a', arguments: args }, 'a')?.reason);
     expect(made).toEqual([undefined, 'max_calls']);
   });
+
+  it('are told apart over the last thousand different ones, whatever their length', () => {
+    const counter = new CallCounter({ ...DEFAULT_LIMITS, callsPerTool: Infinity, identicalCalls: 1 });
+    const made = (index: number, padding = '') => counter.admit({ toolCallId: 'c', name: 'a', arguments: `"${index}${padding}"` }, 'a')?.reason;
+    const long = 'x'.repeat(5_000);
+    expect([made(0, long), made(0, long), made(1, long)]).toEqual([undefined, 'no_progress', undefined]);
+    for (let index = 2; index < 5_000; index += 1) made(index);
+    expect([made(4_500), made(1, long)]).toEqual(['no_progress', undefined]);
+    expect(counter.save().identical).toHaveLength(1_000);
+    expect(counter.takeChanged().identical).toHaveLength(1_000);
+    expect(JSON.stringify(counter.save()).length).toBeLessThan(100_000);
+  });
+
+  it('are counted for the tools that there are, and for a thousand names that a client makes up', () => {
+    const counter = new CallCounter({ ...DEFAULT_LIMITS, callsPerTool: 2, identicalCalls: Infinity });
+    const admit = (name: string, declaredId?: string) => counter.admit({ toolCallId: 'c', name, arguments: '{}' }, declaredId)?.reason;
+    for (let index = 0; index < 5_000; index += 1) admit(`guess__${index}`);
+    expect([admit('a', 'a'), admit('a', 'a'), admit('a', 'a')]).toEqual([undefined, undefined, 'max_calls']);
+    expect(counter.save().perTool).toHaveLength(1_001);
+  });
 });

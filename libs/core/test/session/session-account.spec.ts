@@ -1,6 +1,8 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import { type Policy, type Tool, ToolSource } from '@toolloop/core';
-import type { SessionRequest, ToolOrigin } from '@toolloop/core/contracts';
+import { LlmTool, type Policy, type Tool, ToolProvider, ToolSource } from '@toolloop/core';
+import type { SessionRequest, ToolOrigin, ToolsChange } from '@toolloop/core/contracts';
+import { ToolSources } from '@toolloop/core/sources';
+import { type ToolInjection, type ToolInjectionContext, ToolInjectionStrategy } from '@toolloop/core/strategies';
 import { type AccountAddition, AccountStore, MemoryAccountStore, type SessionAccount } from '@toolloop/core/stores';
 import { StorageUnavailableError } from '@toolloop/protocol';
 import { collect } from '@toolloop/testing';
@@ -8,6 +10,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { toolOf } from '../discovery/tools.js';
 import { alice } from '../fixtures/approval.shop.js';
 import { atOnce, stopClocks } from '../fixtures/time.js';
+import { provided, QUICK, Remote, remoteTool } from '../sources/remote.js';
 import { key, shop } from './desk.js';
 
 const TRIFECTA: Policy = { version: '1', allow: ['*'], flow: 'trifecta' };
@@ -173,6 +176,61 @@ class TroubledAccounts extends AccountStore {
 }
 
 const gone = (): Promise<never> => Promise.reject(new StorageUnavailableError('gone'));
+
+/** Reads nothing that anyone else wrote. */
+@ToolProvider({ namespace: 'bell' })
+class Bell {
+  @LlmTool({ description: 'Rings.', effect: 'read_only', labels: { returns: 'trusted', reads: 'public' }, reveal: 'all' })
+  ring(): string {
+    return 'rung';
+  }
+}
+
+/** Brings a tool that no one has pinned. */
+class Brings extends ToolInjectionStrategy {
+  override readonly name = 'brings';
+
+  override evaluate({ last }: ToolInjectionContext): ToolInjection {
+    return last.tool.id === 'bell__ring' ? { add: [remoteTool('github__issue')] } : {};
+  }
+}
+
+describe('the tools of a session whose account cannot be told', () => {
+  const policy: Policy = { ...TRIFECTA, allow: ['*', 'github__issue'] };
+  const full = ({ isTainted }: AccountAddition) => (isTainted ? Promise.reject(new Error('full')) : undefined);
+
+  it('invariant 15: have none that comes later and that no one has pinned: it is shown once the account counts it as read', async () => {
+    const accounts = new TroubledAccounts();
+    const remote = new Remote(() => []);
+    const { open, module } = await shop({ policy, accounts, providers: [Bell, provided(remote)], sources: QUICK });
+    const session = await open({ scope: 'desk' });
+    const told: ToolsChange[] = [];
+    session.changes$.subscribe((change) => told.push(change));
+    accounts.trouble = full;
+    remote.answer = () => [remoteTool('github__issue')];
+    await module.get(ToolSources).refresh('github');
+    expect((await session.list()).map(({ id }) => id)).not.toContain('github__issue');
+    expect([told, session.describe('github__issue'), session.tools.has('github__issue')]).toEqual([[], undefined, false]);
+    expect((await session.call('bell__ring')).ui).toBe('rung');
+    accounts.trouble = undefined;
+    expect((await session.list()).map(({ id }) => id)).toContain('github__issue');
+    expect(told).toMatchObject([{ added: [{ id: 'github__issue' }], removed: [] }]);
+    await session.close();
+    expect((await (await open({ scope: 'desk' })).call('probe__send', key('2'))).waiting).toBeDefined();
+  });
+
+  it('invariant 15: have none that a result brings and that no one has pinned, and the result stands', async () => {
+    const accounts = new TroubledAccounts();
+    const { open } = await shop({ policy, accounts, providers: [Bell, provided(new Remote(() => []))], sources: QUICK });
+    const session = await open({ scope: 'desk', injection: [new Brings()] });
+    accounts.trouble = full;
+    const made = await session.call('bell__ring');
+    expect([made.ui, made.injectedTools, session.describe('github__issue')]).toEqual(['rung', [], undefined]);
+    accounts.trouble = undefined;
+    expect((await session.call('bell__ring')).injectedTools.map(({ id }) => id)).toEqual(['github__issue']);
+    expect((await accounts.add({ tenant: 'acme', actorId: 'alice', scope: 'desk' }, {}, 60_000)).isTainted).toBe(true);
+  });
+});
 
 describe('a session whose account is in trouble', () => {
   it('makes no call that the account could not be told of, and keeps it as a run that is resumed when the store is back', async () => {
