@@ -13,8 +13,10 @@ export interface Removal {
 /** The removals of a run and their causes, oldest first; JSON. */
 export type SavedRemovals = readonly (readonly [key: string, cause: RemovalCause])[];
 
-/** The most removals of instances' tools that a run remembers; a call of one removed earlier is answered like one of an unknown tool. */
+/** The removals of instances' tools that a run remembers at least; a call of one removed earlier is answered like one of an unknown tool. */
 const MOST_REMOVALS = 4_000;
+/** The removals beyond these that are forgotten together: looking for the oldest with each would cost more than a call. */
+const AT_ONCE = 1_000;
 
 /** Returns the keys of a tool: its rendered id and, for an entity's tool, its member key, since it may be called over a surface. */
 export function removalKeysOf(tool: Tool): readonly string[] {
@@ -31,7 +33,7 @@ export function newestRemovals(removals: Iterable<readonly [string, Removal]>): 
     newest.delete(key);
     newest.set(key, removal);
   }
-  if (newest.size <= MOST_REMOVALS) return newest;
+  if (newest.size <= MOST_REMOVALS + AT_ONCE) return newest;
   const ofInstances = keysOfInstances([...newest.keys()]);
   for (const key of ofInstances.slice(0, Math.max(0, ofInstances.length - MOST_REMOVALS))) newest.delete(key);
   return newest;

@@ -268,7 +268,7 @@ export class LiveSession implements ToolSession {
     }
   }
 
-  /** What a client is shown its account knows first. Where that cannot be told, tools that no one has pinned stay away; those of a source come with a later change. */
+  /** Tells the account of tools before a client is shown them. Where that fails, those that no one has pinned stay away; a source's come with the next change. */
   private async known(toolset: Toolset, listedAt: number): Promise<Toolset> {
     const { plan, state, live } = this;
     try {

@@ -175,7 +175,8 @@ describe('calls without a limit', () => {
 
   it('are told apart over the last thousand different ones, whatever their length', () => {
     const counter = new CallCounter({ ...DEFAULT_LIMITS, callsPerTool: Infinity, identicalCalls: 1 });
-    const made = (index: number, padding = '') => counter.admit({ toolCallId: 'c', name: 'a', arguments: `"${index}${padding}"` }, 'a')?.reason;
+    const made = (index: number, padding = '') =>
+      counter.admit({ toolCallId: 'c', name: 'a', arguments: `"${index}${padding}"` }, 'a')?.reason;
     const long = 'x'.repeat(5_000);
     expect([made(0, long), made(0, long), made(1, long)]).toEqual([undefined, 'no_progress', undefined]);
     for (let index = 2; index < 5_000; index += 1) made(index);

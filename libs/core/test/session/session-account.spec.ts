@@ -195,9 +195,10 @@ class Brings extends ToolInjectionStrategy {
   }
 }
 
+const full = ({ isTainted }: AccountAddition) => (isTainted ? Promise.reject(new Error('full')) : undefined);
+
 describe('the tools of a session whose account cannot be told', () => {
   const policy: Policy = { ...TRIFECTA, allow: ['*', 'github__issue'] };
-  const full = ({ isTainted }: AccountAddition) => (isTainted ? Promise.reject(new Error('full')) : undefined);
 
   it('invariant 15: have none that comes later and that no one has pinned: it is shown once the account counts it as read', async () => {
     const accounts = new TroubledAccounts();
