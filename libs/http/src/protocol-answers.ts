@@ -1,7 +1,7 @@
 import { ConflictException, Injectable } from '@nestjs/common';
 import { PendingService, type PendingView } from '@toolloop/core';
 import { RunService } from '@toolloop/core/runs';
-import { type ClientCallRequest, isJsonObject, type PendingReply } from '@toolloop/protocol';
+import { type ApprovalDecision, type ClientCallRequest, isJsonObject, type PendingReply } from '@toolloop/protocol';
 import type { NamedAnswer } from '@toolloop/ui-stream';
 import type { Caller } from './http-options.js';
 
@@ -45,7 +45,9 @@ export class ProtocolAnswers {
 
 function isAbout(reply: PendingReply, { kind, request }: PendingView): boolean {
   if (kind === 'approval') return 'approvalId' in reply && reply.approvalId === request.approvalId;
-  return kind === 'client' && 'toolCallId' in reply && reply.toolCallId === request.toolCallId;
+  if (kind === 'question') return 'questionId' in reply && reply.questionId === request.questionId;
+  if (kind === 'rehearsal') return 'rehearsalId' in reply && reply.rehearsalId === request.rehearsalId;
+  return 'toolCallId' in reply && reply.toolCallId === request.toolCallId;
 }
 
 /** The reply to a request if the answer names it. A yes to a call is only what says so: a result of a call is no consent. */
@@ -54,7 +56,10 @@ function replyFor(view: PendingView, answer: NamedAnswer): PendingReply | undefi
     return names(answer, view.request.approvalId, view.request) ? decisionOf(view.request.approvalId, answer) : undefined;
   if (view.kind === 'question')
     return names(answer, view.request.questionId, view.request) ? answerOf(view.request.questionId, answer) : undefined;
-  return view.kind === 'client' && answer.id === view.request.toolCallId ? resultOf(view.request, answer) : undefined;
+  if (view.kind === 'client') return answer.id === view.request.toolCallId ? resultOf(view.request, answer) : undefined;
+  const { rehearsalId } = view.request;
+  const verdict = answer.id === rehearsalId ? verdictOf(answer) : undefined;
+  return verdict && { rehearsalId, ...verdict };
 }
 
 function names({ id }: NamedAnswer, requestId: string, { toolCallId }: { readonly toolCallId: string }): boolean {
@@ -70,9 +75,15 @@ function resultOf({ toolCallId, pendingId }: ClientCallRequest, { value, isRefus
   return { toolCallId, pendingId, error: typeof value === 'string' ? value : 'The client could not make the call.' };
 }
 
-function decisionOf(approvalId: string, { value, isRefused }: NamedAnswer): PendingReply | undefined {
-  if (isRefused) return { approvalId, decision: 'deny' };
+function decisionOf(approvalId: string, answer: NamedAnswer): PendingReply | undefined {
+  const verdict = verdictOf(answer);
+  return verdict && { approvalId, ...verdict };
+}
+
+/** A yes or a no; undefined for what does not say so. */
+function verdictOf({ value, isRefused }: NamedAnswer): Pick<ApprovalDecision, 'decision' | 'reason'> | undefined {
+  if (isRefused) return { decision: 'deny' };
   if (!isJsonObject(value) || typeof value['approved'] !== 'boolean') return undefined;
   const { approved, reason } = value;
-  return { approvalId, decision: approved ? 'approve' : 'deny', ...(typeof reason === 'string' && { reason }) };
+  return { decision: approved ? 'approve' : 'deny', ...(typeof reason === 'string' && { reason }) };
 }

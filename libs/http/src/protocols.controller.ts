@@ -1,6 +1,6 @@
 import { BadRequestException, Body, Get, Injectable, Param, Post, Req, Res } from '@nestjs/common';
 import type { LoopRequest } from '@toolloop/core';
-import type { JsonValue, LoopEvent } from '@toolloop/protocol';
+import { type Ask, isJsonObject, type JsonObject, type JsonValue, type LoopEvent } from '@toolloop/protocol';
 import {
   agUiEncoder,
   type AssistantRequest,
@@ -46,8 +46,8 @@ export class ChatTurns {
     return this.streams.resume(runId, caller, terms);
   }
 
-  private async requestOf({ prompt, chatId, requestId, declaredTools = [] }: Said, caller: Caller): Promise<LoopRequest> {
-    const said = { message: prompt, ...(chatId !== undefined && { conversationId: chatId }) };
+  private async requestOf({ body, prompt, chatId, requestId, declaredTools = [] }: Said, caller: Caller): Promise<LoopRequest> {
+    const said = { ...optionsIn(body), message: prompt, ...(chatId !== undefined && { conversationId: chatId }) };
     const ask: unknown = await STRICT.transform(said, { type: 'body', metatype: AskBody });
     if (!(ask instanceof AskBody)) throw new BadRequestException('The message cannot be read.');
     const request = await this.served.requestOf(ask, caller, requestId);
@@ -72,7 +72,7 @@ export class UiMessageController {
     @IdempotencyKey() requestId?: string,
   ): Promise<void> {
     const { shownCalls, tools: declaredTools, ...turn } = reading(() => readUiMessageRequest(body));
-    const events = (): Promise<AsyncIterable<LoopEvent>> => this.turns.continue({ ...turn, requestId, declaredTools }, caller);
+    const events = (): Promise<AsyncIterable<LoopEvent>> => this.turns.continue({ ...turn, body, requestId, declaredTools }, caller);
     await this.streams.send(events, uiMessageEncoder({ shownCalls }), { request, response }, caller);
   }
 
@@ -105,7 +105,8 @@ export class AgUiController {
     @Res() response: StreamEnds['response'],
   ): Promise<void> {
     const { threadId, runId, shownCalls = [], tools, ...turn } = reading(() => readAgUiRequest(body));
-    const events = (): Promise<AsyncIterable<LoopEvent>> => this.turns.next({ ...turn, chatId: threadId, declaredTools: tools }, caller);
+    const events = (): Promise<AsyncIterable<LoopEvent>> =>
+      this.turns.next({ ...turn, body, chatId: threadId, declaredTools: tools }, caller);
     await this.streams.send(events, agUiEncoder({ threadId, runId, shownCalls }), { request, response }, caller);
   }
 }
@@ -126,7 +127,7 @@ export class AssistantController {
     @Res() response: StreamEnds['response'],
   ): Promise<void> {
     const { threadId: chatId, messages, tools: declaredTools, ...turn } = reading(() => readAssistantRequest(body));
-    const events = (): Promise<AsyncIterable<LoopEvent>> => this.turns.next({ ...turn, chatId, declaredTools }, caller);
+    const events = (): Promise<AsyncIterable<LoopEvent>> => this.turns.next({ ...turn, body, chatId, declaredTools }, caller);
     await this.streams.send(events, assistantTransportEncoder({ messages }), { request, response }, caller);
   }
 }
@@ -147,12 +148,13 @@ export class DataStreamController {
     @Res() response: StreamEnds['response'],
   ): Promise<void> {
     const { threadId: chatId, tools: declaredTools, ...turn } = reading(() => readDataStreamRequest(body));
-    const events = (): Promise<AsyncIterable<LoopEvent>> => this.turns.next({ ...turn, chatId, declaredTools }, caller);
+    const events = (): Promise<AsyncIterable<LoopEvent>> => this.turns.next({ ...turn, body, chatId, declaredTools }, caller);
     await this.streams.send(events, dataStreamEncoder(), { request, response }, caller);
   }
 }
 
 interface Said extends Pick<LoopRequest, 'declaredTools'> {
+  readonly body: JsonValue;
   readonly prompt?: string | undefined;
   readonly chatId?: string | undefined;
   readonly requestId?: string | undefined;
@@ -161,6 +163,15 @@ interface Said extends Pick<LoopRequest, 'declaredTools'> {
 type Turn = Said & Pick<AssistantRequest, 'answers'>;
 
 type Continuation = Said & Pick<UiMessageRequest, 'runId' | 'replies'>;
+
+const OPTIONS: ReadonlySet<string> = new Set<keyof Ask>(['rehearse', 'whenBusy']);
+
+/** Finds the options of a question that the protocols do not know, beside what they do, or in what AG-UI forwards. They are checked like those of `POST /chat`. */
+function optionsIn(body: JsonValue): JsonObject {
+  const { forwardedProps, ...own } = isJsonObject(body) ? body : {};
+  const given = { ...own, ...(isJsonObject(forwardedProps) && forwardedProps) };
+  return Object.fromEntries(Object.entries(given).filter(([name]) => OPTIONS.has(name)));
+}
 
 /**
  * Reads a body of a protocol, whose mistakes are the client's.

@@ -7,6 +7,7 @@ import {
   type LoopEvent,
   type LoopEventOf,
   type QuestionRequest,
+  type RehearsalRequest,
   type ToolInvocationRecord,
   type Usage,
 } from '@toolloop/protocol';
@@ -18,6 +19,7 @@ import {
   type EventEncoder,
   frame,
   type NamedAnswer,
+  rehearsalSentence,
   SSE_HEADERS,
 } from './encoder.js';
 import { valueIn } from './from-text.js';
@@ -43,15 +45,16 @@ interface Interrupt {
   readonly id: string;
   readonly reason: string;
   readonly message: string;
-  readonly toolCallId: string;
+  readonly toolCallId?: string;
   readonly responseSchema: object;
   readonly expiresAt: string;
+  readonly metadata?: object;
 }
 
 const DECISION = { type: 'object', properties: { approved: { type: 'boolean' }, reason: { type: 'string' } }, required: ['approved'] };
 
 /**
- * Writes events in AG-UI 1.0. Approvals and questions end the run as interrupts, which the client's next request answers in `resume`; a call of a client tool is left open for
+ * Writes events in AG-UI 1.0. Approvals, questions and rehearsals end the run as interrupts, which the client's next request answers in `resume`; a call of a client tool is left open for
  * the client. What the protocol has no event for is sent as `CUSTOM`, first of all the id of our run.
  *
  * @example
@@ -170,9 +173,17 @@ class AgUiStream {
     if (event.type === 'approval-request') return this.asks(event.approval, interruptOf(event.approval));
     if (event.type !== 'pending-request') return undefined;
     if (event.kind === 'question') return this.asks(event.request, questionOf(event.request));
-    if (event.kind === 'rehearsal') return [custom('rehearsal', event.request)];
+    if (event.kind === 'rehearsal') return this.asksAboutAll(event.request);
     this.clientCalls.push(event.request.toolCallId);
     return this.called(event.request);
+  }
+
+  /** The list of a rehearsal, which is answered as a whole. */
+  private asksAboutAll(request: RehearsalRequest): AgUiEvent[] {
+    const { rehearsalId: id, expiresAt, calls } = request;
+    const message = rehearsalSentence(request);
+    this.interrupts.push({ id, reason: 'rehearsal', message, responseSchema: DECISION, expiresAt, metadata: { calls } });
+    return [custom('rehearsal', request)];
   }
 
   private asks(call: CalledTool, interrupt: Interrupt): AgUiEvent[] {

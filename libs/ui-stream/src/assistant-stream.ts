@@ -157,6 +157,7 @@ class TransportStream {
     if (event.type === 'text-delta') return this.text('text', event.text);
     if (event.type === 'reasoning-delta') return this.text('reasoning', event.text);
     if (event.type === 'run-end') return [set(['messages', this.at, 'status'], finishOf(event))];
+    if (event.type === 'pending-request' && event.kind === 'rehearsal') return [set(['messages', this.at, 'rehearsal'], event.request)];
     return [...this.call(event), ...this.ofCall(event)];
   }
 

@@ -109,7 +109,11 @@ function clientCallOf(event: LoopEvent, index: number): FunctionCall | undefined
   if (event.type !== 'pending-request') return undefined;
   if (event.kind === 'client')
     return functionCall({ index, id: event.request.toolCallId, name: event.request.tool, args: event.request.args });
-  if (event.kind !== 'question') return undefined;
+  if (event.kind === 'rehearsal') {
+    const { rehearsalId, calls } = event.request;
+    const changes = calls.map(({ tool, args, preview }) => ({ tool, args, does: preview?.sentence ?? null }));
+    return functionCall({ index, id: rehearsalId, name: 'approve_rehearsal', args: { changes } });
+  }
   const { questionId, question } = event.request;
   return functionCall({ index, id: questionId, name: 'answer_question', args: { question } });
 }

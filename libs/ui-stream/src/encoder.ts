@@ -1,4 +1,4 @@
-import { isJsonList, isJsonObject, type JsonObject, type JsonValue, type LoopEvent } from '@toolloop/protocol';
+import { isJsonList, isJsonObject, type JsonObject, type JsonValue, type LoopEvent, type RehearsalRequest } from '@toolloop/protocol';
 
 /**
  * Writes the events of one stream in a protocol, as the text that is sent. It holds what that stream has shown so far, so each stream has an encoder of its own; nothing in it
@@ -89,6 +89,12 @@ export interface DeclaredClientTool {
   readonly id: string;
   readonly description?: string;
   readonly inputSchema?: JsonObject;
+}
+
+/** The list of a rehearsal in words. */
+export function rehearsalSentence({ calls }: RehearsalRequest): string {
+  const changes = calls.map(({ preview, tool, args }) => preview?.sentence ?? `${tool} ${JSON.stringify(args)}`);
+  return `This was rehearsed and is not done yet: ${changes.join('; ')}`;
 }
 
 /** The text of a message, which is a text or a list of parts. */

@@ -273,13 +273,24 @@ function callIdOf({ toolCallId }: JsonObject): string[] {
   return typeof toolCallId === 'string' ? [toolCallId] : [];
 }
 
-/** The answer in one part: a decision about an approval, or the result of a call that the client made. */
-function replyOf({ state, approval, toolCallId, output, errorText }: JsonObject): PendingReply[] {
+/** The answer in one part: a decision about an approval, the result of a call that the client made, or what the client has put into a question or a rehearsal of ours. */
+function replyOf({ type, id, data, state, approval, toolCallId, output, errorText }: JsonObject): PendingReply[] {
+  if (typeof id === 'string' && isJsonObject(data)) return type === 'data-question' ? answerIn(id, data) : verdictIn(id, type, data);
   if (state === 'approval-responded') return decisionOf(approval);
   if (typeof toolCallId !== 'string') return [];
   if (state === 'output-available' && output !== undefined) return [{ toolCallId, result: output }];
   if (state === 'output-error' && typeof errorText === 'string') return [{ toolCallId, error: errorText }];
   return [];
+}
+
+function answerIn(questionId: string, { answer, decision }: JsonObject): PendingReply[] {
+  if (answer !== undefined) return [{ questionId, answer }];
+  return decision === 'deny' || decision === 'withdraw' ? [{ questionId, decision }] : [];
+}
+
+function verdictIn(rehearsalId: string, type: JsonValue | undefined, { decision, reason }: JsonObject): PendingReply[] {
+  if (type !== 'data-rehearsal' || (decision !== 'approve' && decision !== 'deny' && decision !== 'withdraw')) return [];
+  return [{ rehearsalId, decision, ...(typeof reason === 'string' && { reason }) }];
 }
 
 function decisionOf(approval: JsonValue | undefined): PendingReply[] {

@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { MessageEvent } from '@nestjs/common';
 import type {
   ApprovalRequest,
+  JsonValue,
   LoopEvent,
   LoopEventBody,
   LoopEventOf,
@@ -9,7 +10,7 @@ import type {
   RehearsedCall,
   ToolInvocationRecord,
 } from '@toolloop/protocol';
-import { toUiMessageStream, type UiMessageStreamOptions } from '@toolloop/ui-stream';
+import { readUiMessageRequest, toUiMessageStream, type UiMessageStreamOptions } from '@toolloop/ui-stream';
 import { from } from 'rxjs';
 
 const TIME = '2026-01-01T00:00:00.000Z';
@@ -188,5 +189,27 @@ describe('toUiMessageStream', () => {
     const injected: LoopEventBody = { type: 'tools-injected', step: 1, provider: 'Order', tools: ['order__ship'] };
     const usage: LoopEventBody = { type: 'usage', step: 1, usage: USAGE, total: USAGE };
     expect(chunksOf([injected, usage])).toEqual([{ type: 'data-tools-injected', data: stamped([injected])[0] }]);
+  });
+});
+
+/** The replies in a message with one part of ours. */
+function repliesTo(type: string, id: JsonValue, data: JsonValue) {
+  return readUiMessageRequest({ id: 'chat', messages: [{ id: 'r1', role: 'assistant', parts: [{ type, id, data }] }] }).replies;
+}
+
+describe('what a client of the AI SDK puts into parts of ours', () => {
+  it('answers questions and decides rehearsals where it says so, and only there', () => {
+    expect(repliesTo('data-question', 'qst_1', { question: 'Which?', answer: false })).toEqual([{ questionId: 'qst_1', answer: false }]);
+    expect(repliesTo('data-question', 'qst_1', { decision: 'deny' })).toEqual([{ questionId: 'qst_1', decision: 'deny' }]);
+    const withdrawn = { decision: 'withdraw', reason: 'Too many.' };
+    expect(repliesTo('data-rehearsal', 'reh_1', { calls: [], ...withdrawn })).toEqual([{ rehearsalId: 'reh_1', ...withdrawn }]);
+    const silent: readonly Parameters<typeof repliesTo>[] = [
+      ['data-question', 'qst_1', { question: 'Which?', decision: 'approve' }],
+      ['data-rehearsal', 'reh_1', { status: 'performed' }],
+      ['data-rehearsal', 'reh_1', { decision: 'answer' }],
+      ['data-rehearsal', 7, { decision: 'approve' }],
+      ['data-directive', 'dir_1', { decision: 'approve' }],
+    ];
+    expect(silent.flatMap((part) => repliesTo(...part))).toEqual([]);
   });
 });
