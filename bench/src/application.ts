@@ -17,8 +17,15 @@ export interface BenchApplication {
   close(): Promise<void>;
 }
 
-export async function start(model: LanguageModel, providers: readonly Provider[]): Promise<BenchApplication> {
-  const app = await NestFactory.createApplicationContext(moduleOf(model, providers), { logger: false });
+/** @param imports modules beside the loop's */
+export async function start(
+  model: LanguageModel,
+  providers: readonly Provider[],
+  imports: readonly DynamicModule[] = [],
+): Promise<BenchApplication> {
+  const bench = moduleOf(model, providers);
+  const module = { ...bench, imports: [...(bench.imports ?? []), ...imports] };
+  const app = await NestFactory.createApplicationContext(module, { logger: false });
   return { loop: app.get(ToolLoopService), runner: app.get(ToolRunner), close: () => app.close() };
 }
 

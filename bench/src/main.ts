@@ -15,6 +15,7 @@ import { resourcesSuite } from './resources.suite.js';
 import { searchSuite } from './search.suite.js';
 import { stopsSuite } from './stops.suite.js';
 import { surfacesSuite } from './surfaces.suite.js';
+import { telemetrySuite } from './telemetry.suite.js';
 
 const SUITES: readonly Suite[] = [
   pipelineSuite,
@@ -30,6 +31,7 @@ const SUITES: readonly Suite[] = [
   mcpSuite,
   pressureSuite,
   stopsSuite,
+  telemetrySuite,
 ];
 
 const { values } = parseArgs({ options: { json: { type: 'boolean', default: false }, only: { type: 'string', multiple: true } } });

@@ -1,4 +1,4 @@
-import { Injectable } from '@nestjs/common';
+import { type DynamicModule, Injectable } from '@nestjs/common';
 import { type LanguageModel, LlmTool, type LoopEvent, type RunHandle, ToolInput, ToolProvider } from '@toolloop/core';
 import { openai } from '@toolloop/openai';
 import { IsBoolean, IsInt, IsString, MaxLength, Min } from 'class-validator';
@@ -43,9 +43,15 @@ const READ: Readonly<Record<Reading, (handle: RunHandle, onEvent: (event: LoopEv
   'run()': () => Promise.resolve(),
 };
 
-/** Toolloop over its OpenAI wire, read in each of its ways, and the tools as the other drivers get them: with the very same schemas. */
-export async function toolloopDrivers(): Promise<{ readonly drivers: readonly Driver[]; readonly tools: readonly TaskTool[] }> {
-  const app = await start(openai(MODEL, { apiKey: 'none' }), [TaskTools]);
+/**
+ * Toolloop over its OpenAI wire, read in each of its ways, and the tools as the other drivers get them: with the very same schemas.
+ *
+ * @param imports modules beside the loop's
+ */
+export async function toolloopDrivers(
+  imports: readonly DynamicModule[] = [],
+): Promise<{ readonly drivers: readonly Driver[]; readonly tools: readonly TaskTool[] }> {
+  const app = await start(openai(MODEL, { apiKey: 'none' }), [TaskTools], imports);
   const models = new Map<string, LanguageModel>();
   const run = async (baseURL: string, reading: Reading): Promise<Outcome> => {
     const model = models.get(baseURL) ?? openai(MODEL, { apiKey: 'none', baseURL });

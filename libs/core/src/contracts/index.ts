@@ -1,5 +1,17 @@
 export type { FinishedStep, StepChange, SubRun, SubRunProfile, UpcomingStep } from './loop-request.js';
-export type { LoopHooks, LoopIteration, ToolEnd, ToolStart } from './hooks.js';
+export { Instrumentation } from './hooks.js';
+export type {
+  InstrumentedAnswer,
+  InstrumentedModelCall,
+  InstrumentedOutcome,
+  InstrumentedRun,
+  InstrumentedRunEnd,
+  InstrumentedToolCall,
+  LoopHooks,
+  LoopIteration,
+  ToolEnd,
+  ToolStart,
+} from './hooks.js';
 export { DEFAULT_SESSIONS } from './session.js';
 export type {
   CallRequest,

@@ -4,6 +4,7 @@ import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js'
 import type { Module } from '@nestjs/core/injector/module.js';
 import { type Finding, LoopEventSink } from '@toolloop/protocol';
 import { ToolSource } from '../contracts/source.js';
+import { Instrumentation } from '../contracts/hooks.js';
 import { type Tool, ToolInterceptor, type ToolLayers } from '../contracts/tool.js';
 import type { ToolCallContext } from '../contracts/tool-call.js';
 import { isCallable, RawTool } from '../decorators/raw-tool.js';
@@ -358,7 +359,7 @@ function sharedNames(entities: EntityRegistry, namespaces: ReadonlyMap<string, T
 }
 
 /** Ports of which every provider is asked: an interceptor that is left out without a word would be a hole. */
-const PORTS = { ToolSource, ToolInterceptor, LoopEventSink };
+const PORTS = { ToolSource, ToolInterceptor, LoopEventSink, Instrumentation };
 
 /** A port that is made per request, or anew for everybody, would never be asked. */
 export function portFindings(wrapper: InstanceWrapper): Finding[] {

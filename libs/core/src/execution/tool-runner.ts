@@ -9,6 +9,7 @@ import {
   TOOL_EXECUTION_OPTIONS,
   type ToolExecutionOptions,
 } from '../contracts/tool-call.js';
+import { Instrumentation, type InstrumentedToolCall } from '../contracts/hooks.js';
 import type { Tool } from '../contracts/tool.js';
 import { ToolExplorer } from '../discovery/tool-explorer.js';
 import { SchemaValidators } from '../schema/validators.js';
@@ -105,11 +106,13 @@ export class ToolRunner implements OnModuleInit {
   readonly rehearsal: CallRehearsal;
   readonly rehearsals: AskedRehearsals;
   private readonly audit: CallAudit | undefined;
+  /** The instrumentation of the application, known once it has started. */
+  instrumentation: Instrumentation | undefined;
 
   constructor(
     catalog: ToolCatalog,
     private readonly validators: SchemaValidators,
-    explorer: ToolExplorer,
+    private readonly explorer: ToolExplorer,
     stores: BoundedStores,
     contexts: CallContextFactory,
     effects: Effects,
@@ -136,11 +139,13 @@ export class ToolRunner implements OnModuleInit {
 
   onModuleInit(): void {
     this.invoker.prepare();
+    [this.instrumentation] = this.explorer.instancesOf(Instrumentation);
   }
 
   /** Runs one call through every stage. Never throws: whatever happens, the call has exactly one outcome, or is pending. */
   exec(request: PlacedCall, scope: ExecutionScope): Promise<ToolOutcome> {
-    return asCall(scope.signal, () => this.recorded(this.open(request, scope)));
+    const make = (): Promise<ToolOutcome> => asCall(scope.signal, () => this.recorded(this.open(request, scope)));
+    return this.instrumentation ? this.instrumentation.tool(instrumentedCall(request, scope), make) : make();
   }
 
   /** Resolve, read, authorise, once, perform, describe. */
@@ -274,6 +279,10 @@ export class ToolRunner implements OnModuleInit {
     }
     return failed(call, failure);
   }
+}
+
+function instrumentedCall({ call, step }: PlacedCall, { run }: ExecutionScope): InstrumentedToolCall {
+  return { runId: run.runId, tenant: run.tenant, step, toolCallId: call.toolCallId, tool: call.name };
 }
 
 function waitsElsewhere(call: Call, { record: { id, expiresAt } }: CallWaitsElsewhere): ToolOutcome {

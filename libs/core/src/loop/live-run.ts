@@ -8,6 +8,7 @@ import {
   type Usage,
 } from '@toolloop/protocol';
 import { selects } from '../catalog/tool-selection.js';
+import type { InstrumentedRun } from '../contracts/hooks.js';
 import type { Tool } from '../contracts/tool.js';
 import { type Toolset, ToolsetNarrowing } from '../catalog/toolset.js';
 import type { ExecutionScope } from '../execution/call.js';
@@ -28,7 +29,7 @@ import { nameOf, readModel } from './model-step.js';
 import { RunUse, type UsedBefore } from './run-use.js';
 import { type Authority, CallCounter, CallIds, RunFlow, RunRoles, SentTools } from './run-accounts.js';
 import { type EntryJournal, RunRecorder } from './run-log.js';
-import type { CallSession, EnclosingRun, RunPlace, RunPlan, RunStart } from './run-plan.js';
+import { type CallSession, type EnclosingRun, identityOf, type RunPlace, type RunPlan, type RunStart } from './run-plan.js';
 import type { ResumedRun, SavedPlace, SavedRun } from './saved-run.js';
 
 /** Everything of a run that changes beside its `LoopState`. One per run, so that two runs never meet. */
@@ -51,6 +52,8 @@ export class LiveRun implements EnclosingRun {
   reserve: RunReserve;
   /** Stores the entries of a durable run. */
   recorder: RunRecorder | undefined;
+  /** The trace context of the run, where the application is instrumented. */
+  trace: string | undefined;
   private readonly ofModels: ModelAccounts;
   private knownValues: RunValues | undefined;
   private shared: { readonly offered: Toolset; readonly toolset: Toolset; readonly scope: SharedScope } | undefined;
@@ -74,6 +77,7 @@ export class LiveRun implements EnclosingRun {
     this.roles = accounts.roles;
     this.reserve = session?.live.reserve ?? plan.injection.reserve;
     this.listedAt = plan.listedAt;
+    this.trace = saved?.trace;
     this.rehearsal = rehearsalOf(plan, saved);
     this.approvals = start.approvals ?? approvalsOf(plan, saved);
     const hidden = hiddenBefore(start);
@@ -119,6 +123,21 @@ export class LiveRun implements EnclosingRun {
     const { within, execution } = this.plan;
     const into = journal ?? within?.live.recorder?.within({ ...within, runId: execution.run.runId });
     this.recorder = into && new RunRecorder(into, this, place, from);
+  }
+
+  /** The run as instrumentation sees it. */
+  get instrumented(): InstrumentedRun {
+    const { plan, start } = this;
+    const { execution, conversation, within, model } = plan;
+    const resumedFrom = start.resumed?.saved.trace;
+    return {
+      ...identityOf(plan),
+      requestId: execution.requestId,
+      ...(conversation && { conversationId: conversation.conversationId }),
+      model: nameOf(model),
+      ...(within && { within: { runId: within.live.plan.execution.run.runId, toolCallId: within.toolCallId } }),
+      ...(resumedFrom !== undefined && { resumedFrom }),
+    };
   }
 
   /** Set once another process continues the run. */

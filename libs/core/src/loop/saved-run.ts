@@ -39,6 +39,7 @@ export interface SavableRun {
   readonly roles: Pick<RunRoles, 'assumed'>;
   readonly pages: ResultPages | undefined;
   readonly rehearsal: RunRehearsal | undefined;
+  readonly trace: string | undefined;
 }
 
 /** One part of a saved run. Its form stands beside the class that it saves, and `LiveRun` hands the part to that class when the run is resumed. */
@@ -66,6 +67,7 @@ export const OPTIONAL_PARTS = {
   scope: part(TEXT, ({ plan }) => plan.account?.scope),
   clientTools: part(SAVED_DECLARATIONS, ({ plan: { declared } }) => (declared.declarations.length > 0 ? declared.declarations : undefined)),
   rehearsal: part(SAVED_REHEARSAL, ({ rehearsal }) => rehearsal?.save()),
+  trace: part(TEXT, ({ trace }) => trace),
 };
 
 function part<Value>(form: Form<Value>, save: RunPart<Value>['save']): RunPart<Value> {

@@ -15,7 +15,7 @@ import {
   type PreparedStep,
   type StepAnswer,
 } from './loop-state.js';
-import { askModel, nameOf } from './model-step.js';
+import { type AskedModel, askModel, nameOf } from './model-step.js';
 import { detailOf } from '../usage/run-meter.js';
 import { HistoryStep } from './history-step.js';
 import { isOfNoModel, RehearsalStep } from './rehearsal-step.js';
@@ -55,7 +55,7 @@ export class ToolLoop {
   constructor(
     private readonly settings: LoopSettings,
     private readonly catalog: ToolCatalog,
-    runner: ToolRunner,
+    private readonly runner: ToolRunner,
     entities: ToolProviderExtractor,
     private readonly stores: BoundedStores,
   ) {
@@ -67,7 +67,16 @@ export class ToolLoop {
   }
 
   /** The last state; it has a `finish`, unless the run continues elsewhere. Never rejects. */
-  async drive(first: LoopState, live: LiveRun): Promise<LoopState> {
+  drive(first: LoopState, live: LiveRun): Promise<LoopState> {
+    const { instrumentation } = this.runner;
+    if (!instrumentation) return this.driven(first, live);
+    return instrumentation.run(live.instrumented, () => {
+      live.trace = instrumentation.traceContext();
+      return this.driven(first, live);
+    });
+  }
+
+  private async driven(first: LoopState, live: LiveRun): Promise<LoopState> {
     const ended = await lastValueFrom(
       of(first.pending ? first : withLimit(first, live)).pipe(
         expand((state) => (state.finish || live.isElsewhere ? EMPTY : from(this.step(state, live)))),
@@ -154,7 +163,7 @@ export class ToolLoop {
 
   private async answerAndCalls(state: LoopState, prepared: PreparedStep, live: LiveRun): Promise<LoopState> {
     const tools = live.sentTools.send(prepared.request.tools);
-    const { answer, failure } = await askModel(prepared, live);
+    const { answer, failure } = await this.asked(prepared, live);
     const asked = { ...state, usage: addUsage(state.usage, answer.usage) };
     const counting = live.answered(answer.usage, answer.answeredBy ?? nameOf(prepared.model));
     live.use.spend(asked.usage);
@@ -170,6 +179,15 @@ export class ToolLoop {
       ? await this.runCalls(asked, { answer, offered }, live)
       : await this.conclude(asked, withoutCalls(answer), live);
     return this.concluded(next, { answer, offered }, live);
+  }
+
+  private asked(prepared: PreparedStep, live: LiveRun): Promise<AskedModel> {
+    const { instrumentation } = this.runner;
+    if (!instrumentation) return askModel(prepared, live);
+    const { step, request, model } = prepared;
+    const { runId, tenant } = live.plan.execution.run;
+    const { provider, modelId } = model;
+    return instrumentation.model({ runId, tenant, step, provider, modelId, request }, () => askModel(prepared, live));
   }
 
   /** An answer without calls: the end of the run, unless it is empty, not what was asked for, or overtaken by another input. */

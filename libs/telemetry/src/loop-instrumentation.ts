@@ -1,0 +1,180 @@
+import { type Attributes, context, type Link, type Span, SpanKind, SpanStatusCode, trace, type Tracer } from '@opentelemetry/api';
+import {
+  Instrumentation,
+  type InstrumentedAnswer,
+  type InstrumentedModelCall,
+  type InstrumentedOutcome,
+  type InstrumentedRun,
+  type InstrumentedRunEnd,
+  type InstrumentedToolCall,
+} from '@toolloop/core/contracts';
+import { ModelError, type ModelRequest, type ToolInvocationRecord } from '@toolloop/protocol';
+import { ERROR_TYPE, GEN_AI, TOOLLOOP } from './conventions.js';
+import type { LoopMetrics } from './loop-metrics.js';
+import type { SpanContent } from './span-content.js';
+
+/**
+ * The spans of runs (`invoke_agent`), of questions to models (`chat`) and of calls of tools (`execute_tool`), each the active span of what happens within it: the
+ * spans of databases and of HTTP requests that a tool makes are its children. A part of a run that is resumed links to the part before it, possibly of another process.
+ */
+export class LoopInstrumentation extends Instrumentation {
+  constructor(
+    private readonly tracer: Tracer,
+    private readonly metrics: LoopMetrics,
+    private readonly content: SpanContent,
+  ) {
+    super();
+  }
+
+  override run<End extends InstrumentedRunEnd>(run: InstrumentedRun, work: () => Promise<End>): Promise<End> {
+    const links = run.resumedFrom === undefined ? [] : linksTo(run.resumedFrom);
+    const name = run.loop === undefined ? 'invoke_agent' : `invoke_agent ${run.loop}`;
+    const span = this.tracer.startSpan(name, { kind: SpanKind.INTERNAL, attributes: runAttributes(run), links });
+    return within(span, work, (end, seconds) => {
+      this.metrics.runEnded(run, end ?? {}, seconds);
+      if (!end) return;
+      const { finish, usage, step } = end;
+      span.setAttributes({
+        [TOOLLOOP.steps]: step,
+        [GEN_AI.inputTokens]: usage.inputTokens,
+        [GEN_AI.outputTokens]: usage.outputTokens,
+        ...(usage.costUsd !== undefined && { [TOOLLOOP.costUsd]: usage.costUsd }),
+        ...(finish && { [TOOLLOOP.finishReason]: finish.reason }),
+      });
+      if (finish?.error) fail(span, finish.error.code);
+    });
+  }
+
+  override model<Asked extends InstrumentedAnswer>(call: InstrumentedModelCall, work: () => Promise<Asked>): Promise<Asked> {
+    const attributes = { [GEN_AI.operation]: 'chat', [GEN_AI.provider]: call.provider, [GEN_AI.requestModel]: call.modelId };
+    const span = this.tracer.startSpan(`chat ${call.modelId}`, { kind: SpanKind.CLIENT, attributes });
+    return within(span, work, (asked, seconds) => {
+      const errorType = asked?.failure === undefined ? undefined : typeOf(asked.failure);
+      this.metrics.answered(call, asked?.answer, errorType, seconds);
+      if (errorType !== undefined) fail(span, errorType);
+      if (!span.isRecording()) return;
+      span.setAttributes(requestAttributes(call)).setAttributes(this.content.ofRequest(call.request));
+      if (asked) span.setAttributes(answerAttributes(asked)).setAttributes(this.content.ofAnswer(asked.answer));
+    });
+  }
+
+  override tool<Outcome extends InstrumentedOutcome>(call: InstrumentedToolCall, work: () => Promise<Outcome>): Promise<Outcome> {
+    const attributes = { [GEN_AI.operation]: 'execute_tool' };
+    const span = this.tracer.startSpan('execute_tool', { kind: SpanKind.INTERNAL, attributes });
+    return within(span, work, (outcome, seconds) => {
+      if (!outcome) return;
+      const { record, isPending } = outcome;
+      if (!isPending) this.metrics.called(call, record, seconds);
+      if (!span.isRecording()) return;
+      const { declaredId = 'unknown', error } = record;
+      span.updateName(`execute_tool ${declaredId}`);
+      span.setAttributes(callAttributes(call, record)).setAttributes(this.content.ofRecord(record));
+      if (error) fail(span, error.code);
+    });
+  }
+
+  override traceContext(): string | undefined {
+    const now = trace.getActiveSpan()?.spanContext();
+    return now && `00-${now.traceId}-${now.spanId}-${now.traceFlags.toString(16).padStart(2, '0')}`;
+  }
+}
+
+/** Runs work within a span, and ends the span with it. Without a result the work has failed, which the loop itself never does. */
+async function within<Result>(
+  span: Span,
+  work: () => Promise<Result>,
+  ended: (result: Result | undefined, seconds: number) => void,
+): Promise<Result> {
+  const startedAt = performance.now();
+  let result: Result | undefined;
+  try {
+    result = await context.with(trace.setSpan(context.active(), span), work);
+    return result;
+  } catch (error) {
+    fail(span, typeOf(error));
+    throw error;
+  } finally {
+    ended(result, (performance.now() - startedAt) / 1000);
+    span.end();
+  }
+}
+
+function fail(span: Span, errorType: string): void {
+  span.setAttribute(ERROR_TYPE, errorType).setStatus({ code: SpanStatusCode.ERROR });
+}
+
+/** The low-cardinality name of an error. Its message may hold anything, so it is not told. */
+function typeOf(error: unknown): string {
+  if (error instanceof ModelError) return error.code;
+  return error instanceof Error ? error.name : 'unknown';
+}
+
+/** https://www.w3.org/TR/trace-context/#traceparent-header-field-values */
+const TRACEPARENT = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/;
+
+function linksTo(traceparent: string): Link[] {
+  const [, traceId, spanId, flags] = TRACEPARENT.exec(traceparent) ?? [];
+  if (traceId === undefined || spanId === undefined || flags === undefined) return [];
+  return [{ context: { traceId, spanId, traceFlags: Number.parseInt(flags, 16), isRemote: true } }];
+}
+
+function runAttributes(run: InstrumentedRun): Attributes {
+  return {
+    [GEN_AI.operation]: 'invoke_agent',
+    [TOOLLOOP.run]: run.runId,
+    [TOOLLOOP.request]: run.requestId,
+    [TOOLLOOP.tenant]: run.tenant,
+    ...(run.actorId !== undefined && { [TOOLLOOP.actor]: run.actorId }),
+    ...(run.loop !== undefined && { [GEN_AI.agent]: run.loop }),
+    ...(run.conversationId !== undefined && { [GEN_AI.conversation]: run.conversationId }),
+  };
+}
+
+function requestAttributes({ runId, step, request }: InstrumentedModelCall): Attributes {
+  return {
+    [GEN_AI.isStreamed]: true,
+    [GEN_AI.outputType]: request.answerFormat ? 'json' : 'text',
+    [TOOLLOOP.run]: runId,
+    [TOOLLOOP.step]: step,
+    ...optionAttributes(request.options),
+  };
+}
+
+function optionAttributes(options: ModelRequest['options'] = {}): Attributes {
+  const { maxOutputTokens, temperature, topP, seed, stopSequences } = options;
+  return {
+    ...(maxOutputTokens !== undefined && { [GEN_AI.maxTokens]: maxOutputTokens }),
+    ...(temperature !== undefined && { [GEN_AI.temperature]: temperature }),
+    ...(topP !== undefined && { [GEN_AI.topP]: topP }),
+    ...(seed !== undefined && { [GEN_AI.seed]: seed }),
+    ...(stopSequences && { [GEN_AI.stopSequences]: [...stopSequences] }),
+  };
+}
+
+function answerAttributes({ answer: { usage, finishReason, response, answeredBy } }: InstrumentedAnswer): Attributes {
+  const model = response?.model ?? answeredBy;
+  return {
+    [GEN_AI.finishReasons]: [finishReason],
+    [GEN_AI.inputTokens]: usage.inputTokens,
+    [GEN_AI.outputTokens]: usage.outputTokens,
+    ...(usage.cachedInputTokens !== undefined && { [GEN_AI.cacheReadTokens]: usage.cachedInputTokens }),
+    ...(usage.cacheWriteInputTokens !== undefined && { [GEN_AI.cacheCreationTokens]: usage.cacheWriteInputTokens }),
+    ...(usage.costUsd !== undefined && { [TOOLLOOP.costUsd]: usage.costUsd }),
+    ...(response?.id !== undefined && { [GEN_AI.responseId]: response.id }),
+    ...(model !== undefined && { [GEN_AI.responseModel]: model }),
+  };
+}
+
+function callAttributes({ runId, step, toolCallId }: InstrumentedToolCall, record: ToolInvocationRecord): Attributes {
+  const { declaredId = 'unknown', status, effect, attempt } = record;
+  return {
+    [GEN_AI.tool]: declaredId,
+    [TOOLLOOP.status]: status,
+    [TOOLLOOP.attempt]: attempt,
+    ...(effect && { [TOOLLOOP.effect]: effect }),
+    [GEN_AI.toolCallId]: toolCallId,
+    [GEN_AI.toolType]: 'function',
+    [TOOLLOOP.run]: runId,
+    [TOOLLOOP.step]: step,
+  };
+}

@@ -1,0 +1,100 @@
+import type { Attributes, Counter, Histogram, Meter } from '@opentelemetry/api';
+import type { InstrumentedModelCall, InstrumentedRun, InstrumentedRunEnd } from '@toolloop/core/contracts';
+import type { ModelAnswer, RunIdentity, ToolInvocationRecord } from '@toolloop/protocol';
+import { ERROR_TYPE, GEN_AI, METRICS, TOOLLOOP } from './conventions.js';
+
+/** The buckets that the conventions advise, in seconds and in tokens. */
+const SECONDS = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
+const TOKENS = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864];
+
+/** The metrics of all runs. Their attributes are names of the application and of providers: no arguments, no ids of runs, calls or people. */
+export class LoopMetrics {
+  private readonly modelDuration: Histogram;
+  private readonly tokens: Histogram;
+  private readonly runDuration: Histogram;
+  private readonly toolDuration: Histogram;
+  private readonly cost: Counter;
+  private readonly refusals: Counter;
+  private readonly pendingRequests: Counter;
+  private readonly pendingAnswers: Counter;
+  private readonly injectedTools: Counter;
+
+  constructor(
+    meter: Meter,
+    private readonly hasTenants: boolean,
+  ) {
+    const seconds = (name: string, description: string): Histogram =>
+      meter.createHistogram(name, { unit: 's', description, advice: { explicitBucketBoundaries: SECONDS } });
+    this.modelDuration = seconds(METRICS.modelDuration, 'The time of one question to a model, until its last byte.');
+    this.runDuration = seconds(METRICS.runDuration, 'The time of one run, or of its part between two waits.');
+    this.toolDuration = seconds(METRICS.toolDuration, 'The time of one call of a tool, through every stage.');
+    this.tokens = meter.createHistogram(METRICS.tokens, {
+      unit: '{token}',
+      description: 'The tokens of one question to a model.',
+      advice: { explicitBucketBoundaries: TOKENS },
+    });
+    this.cost = meter.createCounter(METRICS.cost, { unit: '{USD}', description: 'The known cost of models, in US dollars.' });
+    const counter = (name: string, unit: string, description: string): Counter => meter.createCounter(name, { unit, description });
+    this.refusals = counter(METRICS.refusals, '{call}', 'The calls that policy, a person or a limit refused.');
+    this.pendingRequests = counter(METRICS.pendingRequests, '{request}', 'What runs asked people and clients.');
+    this.pendingAnswers = counter(METRICS.pendingAnswers, '{answer}', 'What people and clients answered.');
+    this.injectedTools = counter(METRICS.injected, '{tool}', 'The tools that results brought.');
+  }
+
+  runEnded(run: InstrumentedRun, { finish }: Partial<InstrumentedRunEnd>, seconds: number): void {
+    const code = finish?.error?.code;
+    this.runDuration.record(seconds, {
+      [GEN_AI.operation]: 'invoke_agent',
+      ...(run.loop !== undefined && { [GEN_AI.agent]: run.loop }),
+      [TOOLLOOP.finishReason]: finish?.reason ?? 'elsewhere',
+      ...(code !== undefined && { [ERROR_TYPE]: code }),
+      ...this.tenantOf(run),
+    });
+  }
+
+  answered(call: InstrumentedModelCall, answer: ModelAnswer | undefined, errorType: string | undefined, seconds: number): void {
+    const about = {
+      [GEN_AI.operation]: 'chat',
+      [GEN_AI.provider]: call.provider,
+      [GEN_AI.requestModel]: call.modelId,
+      ...(answer?.response?.model !== undefined && { [GEN_AI.responseModel]: answer.response.model }),
+      ...this.tenantOf(call),
+    };
+    this.modelDuration.record(seconds, { ...about, ...(errorType !== undefined && { [ERROR_TYPE]: errorType }) });
+    if (!answer) return;
+    const { inputTokens, outputTokens, costUsd = 0 } = answer.usage;
+    if (inputTokens > 0) this.tokens.record(inputTokens, { ...about, [GEN_AI.tokenType]: 'input' });
+    if (outputTokens > 0) this.tokens.record(outputTokens, { ...about, [GEN_AI.tokenType]: 'output' });
+    if (costUsd > 0) this.cost.add(costUsd, about);
+  }
+
+  /** Tools are named as declared: the ids of entity tools have instances in them, and a model makes up any name. */
+  called(run: Pick<RunIdentity, 'tenant'>, { declaredId = 'unknown', status, effect, error }: ToolInvocationRecord, seconds: number): void {
+    const about = {
+      [GEN_AI.operation]: 'execute_tool',
+      [GEN_AI.tool]: declaredId,
+      [TOOLLOOP.status]: status,
+      ...(effect && { [TOOLLOOP.effect]: effect }),
+      ...(error && { [ERROR_TYPE]: error.code }),
+      ...this.tenantOf(run),
+    };
+    this.toolDuration.record(seconds, about);
+    if (status === 'denied') this.refusals.add(1, about);
+  }
+
+  asked(run: RunIdentity, kind: string): void {
+    this.pendingRequests.add(1, { [TOOLLOOP.pendingKind]: kind, ...this.tenantOf(run) });
+  }
+
+  decided(run: RunIdentity, kind: string, answer: string): void {
+    this.pendingAnswers.add(1, { [TOOLLOOP.pendingKind]: kind, [TOOLLOOP.answer]: answer, ...this.tenantOf(run) });
+  }
+
+  injected(run: RunIdentity, source: string, tools: number): void {
+    this.injectedTools.add(tools, { [TOOLLOOP.source]: source, ...this.tenantOf(run) });
+  }
+
+  private tenantOf({ tenant }: Pick<RunIdentity, 'tenant'>): Attributes {
+    return this.hasTenants ? { [TOOLLOOP.tenant]: tenant } : {};
+  }
+}

@@ -1,0 +1,106 @@
+import { createHash } from 'node:crypto';
+import type { Attributes } from '@opentelemetry/api';
+import type { ContentPart, Message, ModelAnswer, ModelRequest, ToolInvocationRecord, ToolSpec } from '@toolloop/protocol';
+import { GEN_AI, TOOLLOOP } from './conventions.js';
+import type { TelemetryContent, TelemetryOptions } from './telemetry-options.js';
+
+/** A part of a message in the form of the conventions. */
+type Part =
+  | { readonly type: 'text'; readonly content: string }
+  | { readonly type: 'reasoning'; readonly content: string }
+  | { readonly type: 'tool_call'; readonly id: string; readonly name: string; readonly arguments: string }
+  | { readonly type: 'tool_call_response'; readonly id: string; readonly response: string }
+  | { readonly type: 'uri'; readonly modality: 'image' | 'file'; readonly uri: string };
+
+/** The content of runs on spans: hashes always, texts only where the application asks for them, each redacted. */
+export class SpanContent {
+  private readonly toolHashes = new WeakMap<readonly ToolSpec[], string>();
+  private lastInstructions = { text: '', hash: '' };
+
+  constructor(private readonly rules: TelemetryOptions['content']) {}
+
+  /** Names the prompt and the tools that a model was given by hashes: with the same ones, only the messages of two questions differ. */
+  ofRequest(request: ModelRequest): Attributes {
+    const { instructions, tools, messages } = request;
+    return {
+      ...(instructions !== undefined && { [TOOLLOOP.instructionsHash]: this.hashOfInstructions(instructions) }),
+      [TOOLLOOP.toolsHash]: this.hashOfTools(tools),
+      ...(instructions !== undefined &&
+        this.shown(GEN_AI.instructions, 'instructions', () => JSON.stringify([{ type: 'text', content: instructions }]))),
+      ...this.shown(GEN_AI.inputMessages, 'messages', () => JSON.stringify(messages.map(toMessage))),
+    };
+  }
+
+  ofAnswer({ text, reasoning, toolCalls, finishReason }: ModelAnswer): Attributes {
+    return this.shown(GEN_AI.outputMessages, 'answer', () => {
+      const parts = partsOf({ role: 'assistant', content: text, reasoning, toolCalls });
+      return JSON.stringify([{ role: 'assistant', parts, finish_reason: finishReason }]);
+    });
+  }
+
+  ofRecord({ args, result }: ToolInvocationRecord): Attributes {
+    return {
+      ...(args && this.shown(GEN_AI.toolArguments, 'arguments', () => JSON.stringify(args))),
+      ...(result !== undefined && this.shown(GEN_AI.toolResult, 'result', () => JSON.stringify(result))),
+    };
+  }
+
+  /** A redaction that fails shows nothing: a span must not tell what it would have hidden. */
+  private shown(attribute: string, part: TelemetryContent, textOf: () => string): Attributes {
+    if (!this.rules) return {};
+    try {
+      const text = this.rules.redact(textOf(), part);
+      return text === undefined ? {} : { [attribute]: text };
+    } catch {
+      return {};
+    }
+  }
+
+  private hashOfInstructions(text: string): string {
+    if (this.lastInstructions.text !== text) this.lastInstructions = { text, hash: hashOf(text) };
+    return this.lastInstructions.hash;
+  }
+
+  private hashOfTools(tools: readonly ToolSpec[]): string {
+    const known = this.toolHashes.get(tools);
+    if (known !== undefined) return known;
+    const hash = hashOf(JSON.stringify(tools.map(({ id, description, inputSchema }) => [id, description, inputSchema])));
+    this.toolHashes.set(tools, hash);
+    return hash;
+  }
+}
+
+function hashOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 16);
+}
+
+function toMessage(message: Message): { readonly role: string; readonly parts: readonly Part[] } {
+  return { role: message.role, parts: partsOf(message) };
+}
+
+function partsOf(message: Message): readonly Part[] {
+  switch (message.role) {
+    case 'tool': {
+      const { toolCallId, content } = message;
+      return [{ type: 'tool_call_response', id: toolCallId, response: typeof content === 'string' ? content : JSON.stringify(content) }];
+    }
+    case 'assistant': {
+      const { content, reasoning, toolCalls = [] } = message;
+      return [
+        ...(reasoning ? [{ type: 'reasoning', content: reasoning } as const] : []),
+        ...(content ? [{ type: 'text', content } as const] : []),
+        ...toolCalls.map((call) => ({ type: 'tool_call', id: call.toolCallId, name: call.name, arguments: call.arguments }) as const),
+      ];
+    }
+    case 'system':
+    case 'user':
+      return contentParts(message.content);
+  }
+}
+
+function contentParts(content: string | readonly ContentPart[]): readonly Part[] {
+  if (typeof content === 'string') return [{ type: 'text', content }];
+  return content.map((part) =>
+    part.type === 'text' ? { type: 'text', content: part.text } : { type: 'uri', modality: part.type, uri: part.url },
+  );
+}
