@@ -1,13 +1,12 @@
 import { Readable } from 'node:stream';
-import { setImmediate as turn } from 'node:timers/promises';
 import { types } from 'node:util';
-import { ToolError, type ToolFailure } from '@toolloop/protocol';
+import { isObject, ToolError, type ToolFailure } from '@toolloop/protocol';
 import { from, fromEvent, isObservable, lastValueFrom, map, type Observable, pairwise, startWith, takeUntil, tap } from 'rxjs';
 import { AttachedResult, type Attachment, type ToolCallContext } from '../contracts/tool-call.js';
 import { type Tool, ToolInterceptor, type ToolInvocation, type ToolLayers } from '../contracts/tool.js';
 import type { ToolExplorer } from '../discovery/tool-explorer.js';
 import type { AskedQuestions } from './asked-values.js';
-import type { CallContextFactory } from './call-context.js';
+import { type CallContextFactory, type OnProgress, StreamedText, StreamedValues } from './call-context.js';
 import {
   answerLost,
   CallFailure,
@@ -275,23 +274,26 @@ export class ToolMethod {
 
 const NONE: readonly Attachment[] = [];
 
-/** Called with every value of a streaming result but the last. Never throws. */
-export type OnProgress = (value: unknown) => void | Promise<void>;
-
 /**
  * Reads a streaming result to its end: an Observable, an async iterable, a generator, or a stream of Node or of the web. Returns the value that a generator returns, or else
- * the last value, and hands the others to `onProgress`; of a stream of text or bytes it returns the whole text. Returns any other result as it is. Aborting ends the stream at its source, and a stream that comes
- * too late is not begun.
+ * the last value, and hands the others to `onProgress`; of a stream of text or bytes it returns the whole text. Any other iterator, such as `rows.values().map(save)`, is a list
+ * that does its work once it is read, and is read; promises in a list are awaited. Aborting ends the stream at its source, and a stream that comes too late is not begun.
+ *
+ * @throws An error that is the result, and TypeError for a function, which has done nothing yet
  */
 export function drain(result: unknown, onProgress: OnProgress, signal: AbortSignal): unknown {
+  if (typeof result === 'function')
+    throw new TypeError('A tool returned a function, which nothing calls: call it, and return what it returns.');
+  if (result instanceof Error) throw result;
   if (isObservable(result)) return drainObservable(result, onProgress, signal);
-  if (isAsyncIterable(result) || isGenerator(result)) return drainIterable(result, onProgress, signal);
+  if (isAsyncIterable(result) || types.isGeneratorObject(result)) return drainIterable(result, onProgress, signal);
   if (isThenable(result)) return Promise.resolve(result).then((value) => drain(value, onProgress, signal));
-  return result;
+  const list = isIterator(result) ? firstOf(result) : result;
+  return Array.isArray(list) && list.some(isThenable) ? Promise.all(list) : list;
 }
 
-function drainObservable(source: Observable<unknown>, onProgress: OnProgress, signal: AbortSignal): Promise<unknown> {
-  if (signal.aborted) return Promise.reject(Interruption.from(signal));
+async function drainObservable(source: Observable<unknown>, onProgress: OnProgress, signal: AbortSignal): Promise<unknown> {
+  if (signal.aborted) throw Interruption.from(signal);
   const values = from(source).pipe(
     takeUntil(fromEvent(signal, 'abort')),
     map((value) => ({ value })),
@@ -300,7 +302,7 @@ function drainObservable(source: Observable<unknown>, onProgress: OnProgress, si
     tap(([before]) => before && void onProgress(before.value)),
     map(([, last]) => last?.value),
   );
-  return lastValueFrom(values, { defaultValue: undefined });
+  return drain(await lastValueFrom(values, { defaultValue: undefined }), onProgress, signal);
 }
 
 async function drainIterable(source: AsyncIterable<unknown> | Generator, onProgress: OnProgress, signal: AbortSignal): Promise<unknown> {
@@ -312,70 +314,15 @@ async function drainIterable(source: AsyncIterable<unknown> | Generator, onProgr
     if (signal.aborted || streamed.isFull) break;
     await streamed.take(value);
   }
-  return streamed.result;
+  return drain(streamed.result, onProgress, signal);
 }
 
 /** Yields the values of a source, and at last the one that it returns, if any: a generator's result. Aborting closes the source. */
 async function* opened(source: AsyncIterable<unknown> | Generator, signal: AbortSignal): AsyncGenerator {
-  const iterator = isGenerator(source) ? source : source[Symbol.asyncIterator]();
+  const iterator = types.isGeneratorObject(source) ? source : source[Symbol.asyncIterator]();
   signal.addEventListener('abort', () => void closeIterator(iterator), { once: true });
   const returned: unknown = yield* Symbol.iterator in iterator ? iterator : { [Symbol.asyncIterator]: () => iterator };
   if (returned !== undefined) yield returned;
-}
-
-const VALUES_IN_A_ROW = 100;
-
-/** The values of a source: all but the last are its progress. */
-class StreamedValues {
-  private last: unknown;
-  protected count = 0;
-
-  constructor(private readonly onProgress: OnProgress) {}
-
-  get isFull(): boolean {
-    return false;
-  }
-
-  get result(): unknown {
-    return this.last;
-  }
-
-  /** Takes a value. A source that never waits must not keep timers and other runs from their turn. */
-  async take(value: unknown): Promise<void> {
-    if (this.count > 0) await this.onProgress(this.last);
-    this.count += 1;
-    this.last = value;
-    if (this.count % VALUES_IN_A_ROW === 0) await turn();
-  }
-}
-
-/** Much more than a model is ever shown. */
-const MOST_CHARACTERS = 8 * 1024 * 1024;
-
-/** The text of a stream whose chunks are parts of it, read up to {@link MOST_CHARACTERS}; its values where they are neither text nor bytes. */
-class StreamedText extends StreamedValues {
-  private readonly decoder = new TextDecoder();
-  private text = '';
-
-  override get isFull(): boolean {
-    return this.text.length >= MOST_CHARACTERS;
-  }
-
-  override get result(): unknown {
-    return this.count > 0 ? super.result : this.text + this.decoder.decode();
-  }
-
-  override async take(chunk: unknown): Promise<void> {
-    if (this.count === 0 && typeof chunk === 'string') this.text += chunk;
-    else if (this.count === 0 && chunk instanceof Uint8Array) this.text += this.decoder.decode(chunk, { stream: true });
-    else await this.takeValue(chunk);
-  }
-
-  /** Takes a value, before which the text so far is one, too. */
-  private async takeValue(value: unknown): Promise<void> {
-    if (this.count === 0 && this.text !== '') await super.take(this.text);
-    await super.take(value);
-  }
 }
 
 /** Told at once, even while a value is awaited; what the source makes of it is its own business. */
@@ -387,8 +334,17 @@ async function closeIterator(iterator: { return?(value: undefined): unknown }): 
   }
 }
 
-function isGenerator(value: unknown): value is Generator {
-  return types.isGeneratorObject(value);
+/** More than a result may hold, so that an iterator without an end is refused and not read for ever. */
+const MOST_ITEMS = 100_001;
+
+function firstOf(iterator: IterableIterator<unknown>): readonly unknown[] {
+  const items: unknown[] = [];
+  for (const item of iterator) if (items.push(item) === MOST_ITEMS) break;
+  return items;
+}
+
+function isIterator(value: unknown): value is IterableIterator<unknown> {
+  return isObject(value) && Symbol.iterator in value && 'next' in value && typeof value['next'] === 'function';
 }
 
 function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {

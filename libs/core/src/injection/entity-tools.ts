@@ -15,7 +15,7 @@ import type { Tool } from '../contracts/tool.js';
 import { type EntityDefinition, type EntityTool, HeldInstance, instanceIdOf, isForeign } from '../discovery/entity-registry.js';
 import { boundTool } from '../discovery/tool-template.js';
 import type { OperationsOn } from '../execution/result-pages.js';
-import { classOf, exposedPropertiesOf, isVisibleTo } from '../schema/exposed-properties.js';
+import { classOf, exposedPropertiesOf, hiddenPropertiesOf, isVisibleTo } from '../schema/exposed-properties.js';
 
 /** The place where an instance was found. */
 export interface ExtractionContext {
@@ -250,6 +250,8 @@ interface Placed extends Found {
 interface ShownClass {
   readonly exposesAnything: boolean;
   readonly properties: readonly { readonly property: string; readonly declared: Type | undefined }[];
+  /** The properties that it hides of its instances, whatever class is declared for them. */
+  readonly hidden: ReadonlySet<string>;
 }
 
 /** Visits the objects that a result shows the model. Fields that are not exposed are never visited. */
@@ -258,7 +260,7 @@ export class ProviderWalk {
 
   /**
    * Yields every object that a result shows, in the order of the result: the value itself, elements of lists, sets and maps, values of plain objects, and
-   * the exposed fields of class instances. A declared class decides what is exposed, also for instances of subclasses and for plain objects.
+   * the exposed fields of class instances. A declared class decides what is exposed, also for instances of subclasses and for plain objects; an instance's own class may hide some of it.
    */
   *objectsIn(result: unknown, returns?: Type): Generator<object> {
     const seen = new Set<object>();
@@ -286,19 +288,20 @@ export class ProviderWalk {
     const add = (child: unknown, type: Type | undefined): void => {
       if (isObject(child)) children.push({ value: child, declared: type });
     };
-    if (shown) for (const one of shown.properties) add(readProperty(value, one.property), one.declared);
+    if (shown) for (const one of shown) add(readProperty(value, one.property), one.declared);
     else for (const item of itemsOf(value)) add(item, isIterable(value) ? declared : undefined);
     return children;
   }
 
   /** Finds the class whose exposures decide what is shown of an object; undefined for lists and for objects without such a class. */
-  private shownAs(value: object, declared: Type | undefined): ShownClass | undefined {
+  private shownAs(value: object, declared: Type | undefined): ShownClass['properties'] | undefined {
     const type = classOf(value);
     const own = type && this.shownBy(type);
     const speaksForItself = own?.exposesAnything === true;
     if (isIterable(value) && !speaksForItself) return undefined;
-    if (declared && (!speaksForItself || value instanceof declared)) return this.shownBy(declared);
-    return speaksForItself ? own : undefined;
+    if (declared && (!speaksForItself || value instanceof declared))
+      return this.shownBy(declared).properties.filter(({ property }) => own?.hidden.has(property) !== true);
+    return speaksForItself ? own.properties : undefined;
   }
 
   private shownBy(type: Type): ShownClass {
@@ -307,7 +310,7 @@ export class ProviderWalk {
     const exposed = exposedPropertiesOf(type);
     const visible = exposed.filter((property) => !property.method && isVisibleTo(property, 'model'));
     const properties = visible.map((property) => ({ property: property.property, declared: property.nested() }));
-    const shown = { exposesAnything: exposed.length > 0, properties };
+    const shown = { exposesAnything: exposed.length > 0, properties, hidden: hiddenPropertiesOf(type, 'model') };
     this.classes.set(type, shown);
     return shown;
   }

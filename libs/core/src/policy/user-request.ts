@@ -1,4 +1,4 @@
-import { isJsonList, isJsonObject, type JsonObject, type JsonValue } from '@toolloop/protocol';
+import { isJsonList, isJsonObject, isWebAddress, type JsonObject, type JsonValue } from '@toolloop/protocol';
 import type { JSONSchema7, JSONSchema7Definition } from 'json-schema';
 import type { PolicyTool } from '../contracts/policy.js';
 
@@ -308,9 +308,10 @@ export class TrustedText {
 
   /**
    * Tells whether the words contain a value. A text must occur as whole words, in any spacing, and in any case if it has no digits: `KX-7` and `kx-7` may be two
-   * things. A number may be written in any of the usual ways.
+   * things. A web address must occur letter by letter, since the case of each could tell its host something. A number may be written in any of the usual ways.
    */
   has(value: string | number): boolean {
+    if (isWebAddress(value)) return this.texts.some((text) => standsIn(value, text));
     return typeof value === 'number' ? this.hasNumber(value) : this.hasWords(plain(value));
   }
 

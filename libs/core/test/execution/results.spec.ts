@@ -109,9 +109,9 @@ describe('a result', () => {
     ['circular', circular],
     ['an instance of a class that exposes nothing', new Session('s3cret')],
     ['an instance deep within', { a: [{ session: new Session('s3cret') }] }],
-    ['an error', new Error('s3cret')],
+    ['an error deep within', [new Error('s3cret')]],
     ['binary', Buffer.from('s3cret')],
-    ['a list of promises', [Promise.resolve('s3cret')]],
+    ['a promise deep within', { a: Promise.resolve('s3cret') }],
     [
       'a getter that throws',
       {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { LlmTool, type LoopRequest, type LoopResult, ToolProvider } from '@toolloop/core';
+import { LlmTool, type LoopRequest, type LoopResult, tool, ToolProvider } from '@toolloop/core';
 import { ScriptedModel, call, calls, text, type ScriptedTurn } from '@toolloop/testing';
-import { Expose } from 'class-transformer';
+import { Exclude, Expose, Type } from 'class-transformer';
 import { play, resultsIn } from '../fixtures/played-run.js';
 import type { Act } from '../fixtures/probe.tools.js';
 import { Customer, Order } from '../fixtures/shop.js';
@@ -107,6 +107,36 @@ describe('what a result shows brings its tools', () => {
 
   it('keeps the rest when a value is read twice and fails the second time', async () => {
     const result = await shown(() => [new Flaky(new Customer('bob', 'Bob')), new Customer('ann', 'Ann')]);
+    expect(result.toolCalls[0]?.status).toBe('succeeded');
+    expect(owners(result)).toEqual(['ann']);
+  });
+});
+
+class Team {
+  @Expose() @Type(() => Customer) lead: unknown = new Customer('ann', 'Ann');
+}
+class Discreet extends Team {
+  @Exclude() override lead: unknown = new Customer('bob', 'Bob');
+}
+class ForThePage extends Team {
+  @Expose({ groups: ['ui'] }) override lead: unknown = new Customer('eve', 'Eve');
+}
+/** It exposes nothing, and stands in for a Team. */
+class Row {
+  @Exclude() lead = new Customer('cid', 'Cid');
+}
+
+describe('invariant 18: what the class of an instance hides', () => {
+  it('invariant 18: brings no tools where a tool declares the class above it', async () => {
+    const teams = tool({
+      id: 'teams__list',
+      description: 'All teams.',
+      effect: 'read_only',
+      output: [Team],
+      execute: () => [new Team(), new Discreet(), new ForThePage(), new Row()],
+    });
+    const model = new ScriptedModel([calls(call('teams__list')), text('Done.')]);
+    const { result } = await play(await openShop(model, { tools: [teams] }), ask());
     expect(result.toolCalls[0]?.status).toBe('succeeded');
     expect(owners(result)).toEqual(['ann']);
   });

@@ -42,6 +42,16 @@ describe('invariant 20: the user’s messages and the instructions', () => {
     expect(opened).toHaveLength(2);
   });
 
+  it.each<FlowLevel>(['trifecta', 'taint', 'provenance'])(
+    'invariant 20: leave in no letter case that a page asked for: %s',
+    async (flow) => {
+      const spelt = call('web__open', { url: 'https://news.example/sPoRts' }); // eleven such letters tell a card number in a few calls
+      const { opened, result } = await play([calls(page), calls(spelt)], {}, flow);
+      expect(result.finishReason).toBe('waiting');
+      expect(opened).toEqual(['https://news.example/today']);
+    },
+  );
+
   it('are public where the request says so', async () => {
     const { result } = await play([calls(page), calls(leak), text('Done.')], { labels: { reads: 'public' } });
     expect(result.finishReason).toBe('stop');
