@@ -2,6 +2,8 @@ import { TestEnvironment } from 'jest-environment-node';
 
 /** Where Jest's runner keeps what is told of each event. What a file has added would tell the main process of every test of all later files, again and again. */
 const EVENT_HANDLERS = Symbol.for('EVENT_HANDLERS');
+/** Where `jest.setTimeout` puts the time of a file, which is not that of the next one. */
+const TEST_TIMEOUT = Symbol.for('TEST_TIMEOUT_SYMBOL');
 
 let shared;
 
@@ -30,6 +32,7 @@ export default class SharedEnvironment extends TestEnvironment {
     for (const timer of this.timers) clearTimeout(timer);
     this.timers.clear();
     delete this.global[EVENT_HANDLERS];
+    delete this.global[TEST_TIMEOUT];
     const { env } = this.global.process;
     for (const name of Object.keys(env)) delete env[name];
     Object.assign(env, this.environmentVariables);
