@@ -269,6 +269,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
   readonly #messages: readonly Message[];
   readonly #modelText: string;
   readonly #json: JsonValue | undefined;
+  readonly #modelJson: JsonValue | undefined;
   readonly #read: MessageLabels;
   readonly #addedTo: string | undefined;
 
@@ -294,6 +295,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
     this.#addedTo = addedTo;
     this.#messages = state.messages;
     this.#json = state.output?.json;
+    this.#modelJson = state.output?.modelJson ?? state.output?.json;
     this.#read = state.read ?? { returns: 'untrusted', reads: 'private' };
   }
 
@@ -306,9 +308,9 @@ export class FinishedRun<Output> implements LoopResult<Output> {
     return this.#addedTo;
   }
 
-  /** The answer as JSON, where one was asked for and given. */
+  /** The answer as JSON for another model, where one was asked for and given. */
   get outputJson(): JsonValue | undefined {
-    return this.#json;
+    return this.#modelJson;
   }
 
   /** The event that tells the end of the run. */
@@ -376,8 +378,8 @@ export class FinishedRun<Output> implements LoopResult<Output> {
 }
 
 /** The text of the last answer, with the values in it for which it has references. */
-function readableText({ text, messages }: LoopState): string {
-  return text.includes(REFERENCE_MARK) ? answerForReader(text, hiddenIn(messages)) : text;
+function readableText({ text, messages, output }: LoopState): string {
+  return text.includes(REFERENCE_MARK) ? answerForReader(text, hiddenIn(messages), output !== undefined) : text;
 }
 
 /** Those of a step that waits are no part of the state yet. */

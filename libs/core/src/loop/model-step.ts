@@ -1,6 +1,7 @@
 import {
   AnswerFold,
   type Citation,
+  isJsonObject,
   isWebAddress,
   type JsonObject,
   type LanguageModel,
@@ -13,7 +14,7 @@ import type { Limits } from '../contracts/limits.js';
 import { Interruption } from '../execution/call-failure.js';
 import { InterruptibleIterator, streamAttempt } from '../models/attempt.js';
 import { retried } from '../models/wrappers.js';
-import { GrowingAnswerForReader } from '../policy/value-references.js';
+import { GrowingAnswerForReader, valueForReader } from '../policy/value-references.js';
 import type { LiveRun } from './live-run.js';
 import type { PreparedStep, StepAnswer } from './loop-state.js';
 import { GrowingAnswer } from './structured-answer.js';
@@ -58,7 +59,7 @@ class AnswerDisplay {
   ) {
     this.growing = live.plan.answer?.codec.hidden.length === 0 ? new GrowingAnswer() : undefined;
     const { hiddenTexts } = live;
-    this.forReader = hiddenTexts && new GrowingAnswerForReader(hiddenTexts);
+    this.forReader = hiddenTexts && new GrowingAnswerForReader(hiddenTexts, live.plan.answer !== undefined);
   }
 
   /** Returns a promise only where the reader of the events makes the run wait. */
@@ -107,8 +108,10 @@ class AnswerDisplay {
   }
 
   private async showOutput(growing: Promise<JsonObject | undefined> | undefined): Promise<void> {
-    const output = await growing;
-    if (output) await this.live.emit({ type: 'output-delta', step: this.step, output });
+    const written = await growing;
+    const { hiddenTexts } = this.live;
+    const output = written && hiddenTexts ? valueForReader(written, hiddenTexts, false) : written;
+    if (isJsonObject(output)) await this.live.emit({ type: 'output-delta', step: this.step, output });
   }
 
   get answer(): StepAnswer {

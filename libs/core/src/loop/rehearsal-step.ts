@@ -156,7 +156,7 @@ export class RehearsalStep {
   private async over(state: LoopState, rehearsal: RehearsalReport, live: LiveRun): Promise<LoopState> {
     const { pending: _pending, ...ended } = state;
     const { answer } = live.plan;
-    const reading = answer && !state.output ? await this.answers.read(answer, state.text) : undefined;
+    const reading = answer && !state.output ? await this.answers.read(answer, state.text, live.hiddenTexts) : undefined;
     const output = reading && 'output' in reading ? { output: reading } : {};
     const interrupted = live.signal.aborted && rehearsal.status !== 'performed' ? Interruption.from(live.signal) : undefined;
     if (interrupted) throw interrupted;

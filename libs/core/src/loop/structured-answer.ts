@@ -10,6 +10,7 @@ import {
 } from '@toolloop/protocol';
 import { parse } from 'jsonriver';
 import type { ToolInputCodec } from '../contracts/tool.js';
+import { type RunValues, valueForReader } from '../policy/value-references.js';
 import { parseJson, toJsonObject } from '../schema/canonical-json.js';
 import { compileDtoInput } from '../schema/tool-input.js';
 import { SchemaValidators } from '../schema/validators.js';
@@ -24,6 +25,8 @@ export interface AnswerShape {
 export interface StructuredOutput {
   readonly output: unknown;
   readonly json: JsonValue;
+  /** The JSON with references, for a model that knows texts by them. @default the same */
+  readonly modelJson?: JsonValue;
 }
 
 /** The structured answer in the model's text, or its problems. */
@@ -47,7 +50,15 @@ export class StructuredAnswers {
     return shape;
   }
 
-  async read({ format, codec }: AnswerShape, text: string): Promise<AnswerReading> {
+  /** Reads the answer. `values` are the texts that its model knows by reference: they take the place of the references once the answer is accepted, so that none of them decides whether it is. */
+  async read(shape: AnswerShape, text: string, values?: Pick<RunValues, 'namedIn'>): Promise<AnswerReading> {
+    const reading = await this.readJson(shape, text);
+    if ('problems' in reading || !values || values.namedIn(text).length === 0) return reading;
+    const shown = await this.readJson(shape, JSON.stringify(valueForReader(reading.json, values)));
+    return 'problems' in shown ? reading : { ...shown, modelJson: reading.json };
+  }
+
+  private async readJson({ format, codec }: AnswerShape, text: string): Promise<AnswerReading> {
     const sent = parseJson(withoutFence(text));
     if (sent === undefined || typeof sent !== 'object' || sent === null || Array.isArray(sent))
       return { problems: [{ pointer: '', message: 'must be one JSON object and nothing else' }] };

@@ -210,7 +210,7 @@ export class ToolLoop {
     if (!live.inputs.isEmpty) return state;
     const { answer } = live.plan;
     if (!answer) return { ...state, finish: { reason: 'stop' } };
-    const reading = await this.settings.answers.read(answer, state.text);
+    const reading = await this.settings.answers.read(answer, state.text, live.hiddenTexts);
     if ('output' in reading) return { ...state, output: reading, finish: { reason: 'stop' } };
     if (state.corrections >= MOST_CORRECTIONS) return { ...state, finish: INVALID_OUTPUT };
     const correction: Message = {

@@ -314,10 +314,15 @@ export function toMessage({ record, content, tool, labels: own, hidden }: ToolOu
   const told = {
     ...(record.error && { isError: true }),
     ...(tool?.subRun && { isModelText: true as const }),
-    ...(tool && { labels: labelsOf(tool, record, own) }),
+    ...(tool ? { labels: labelsOf(tool, record, own) } : ownWordsOf(record)),
     ...(hidden && { hidden }),
   };
   return { role: 'tool', toolCallId: record.toolCallId, toolName, content, ...told };
+}
+
+/** An answer to a name that is no tool: it says no name that the model was not offered, and those were counted then. */
+function ownWordsOf({ error }: ToolInvocationRecord): Pick<ToolMessage, 'labels'> {
+  return error && OWN_WORDS.has(error.code) ? { labels: { returns: 'trusted', reads: 'public' } } : {};
 }
 
 function labelsOf({ origin, spec }: Tool, { error, attachments }: ToolInvocationRecord, own: MessageLabels | undefined): MessageLabels {

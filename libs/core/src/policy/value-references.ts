@@ -111,20 +111,34 @@ export function referencedBy(of: unknown): readonly string[] {
   return Array.isArray(of) ? of.map((one) => referencesIn(String(one))[0] ?? String(one).replaceAll(/[⟦⟧]/g, '')) : [];
 }
 
-/** Puts the texts into an answer for its reader. They are shown as they are: no link, image or other markup in them works. */
-export function answerForReader(text: string, hidden: readonly HiddenValue[]): string {
+/** Puts the texts into an answer for its reader, which may be JSON. They are shown as they are: no link, image or other markup in them works. */
+export function answerForReader(text: string, hidden: readonly HiddenValue[], isJson = false): string {
   const values = new Map(hidden.map((value) => [value.id, value]));
   return text.replaceAll(REFERENCE, (reference, id: string) => {
     const found = values.get(id);
-    return found ? neutralised(toText(found.value)) : reference;
+    const shown = found ? neutralised(toText(found.value)) : reference;
+    return isJson ? JSON.stringify(shown).slice(1, -1) : shown;
   });
+}
+
+/** Puts the texts into the values of a structured answer for its reader. While it is written, a reference that has not ended yet is left out, so that the answer only grows. */
+export function valueForReader(value: JsonValue, values: Pick<RunValues, 'namedIn'>, isWritten = true): JsonValue {
+  const shown = (one: JsonValue): JsonValue => valueForReader(one, values, isWritten);
+  if (isJsonList(value)) return value.map(shown);
+  if (isJsonObject(value)) return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, shown(one)]));
+  if (typeof value !== 'string') return value;
+  return isWritten ? answerForReader(value, values.namedIn(value)) : new GrowingAnswerForReader(values).take(value);
 }
 
 /** Puts the texts into an answer while it is written: a reference that has not ended yet is shown once it has. */
 export class GrowingAnswerForReader {
   private rest = '';
 
-  constructor(private readonly values: Pick<RunValues, 'namedIn'>) {}
+  constructor(
+    private readonly values: Pick<RunValues, 'namedIn'>,
+    /** Set where the answer is JSON, in whose texts they stand. @default false */
+    private readonly isJson = false,
+  ) {}
 
   /** Returns what can be shown by now. */
   take(text: string): string {
@@ -143,7 +157,7 @@ export class GrowingAnswerForReader {
   }
 
   private shown(text: string): string {
-    return text.includes(REFERENCE_MARK) ? answerForReader(text, this.values.namedIn(text)) : text;
+    return text.includes(REFERENCE_MARK) ? answerForReader(text, this.values.namedIn(text), this.isJson) : text;
   }
 }
 

@@ -191,9 +191,7 @@ describe('invariant 15: a text from outside, whatever way it takes', () => {
         const { last, model } = await played(ways, 'taint', literally);
         const wasRead = sentTo(model).includes('mallory');
         expect(wasRead || ways.every((way) => !BRINGS.has(way))).toBe(true);
-        // A name that is no tool counts as read, since what is said of it may name tools of strangers.
-        const isTainted = wasRead || ways.includes('wrong');
-        expect([last.finishReason, wasRead]).toEqual([isTainted ? 'waiting' : 'stop', wasRead]);
+        expect([last.finishReason, wasRead]).toEqual([wasRead ? 'waiting' : 'stop', wasRead]);
       }),
     120_000,
   );
