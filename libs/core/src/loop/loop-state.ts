@@ -268,8 +268,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
   readonly rehearsal?: RehearsalReport;
   readonly #messages: readonly Message[];
   readonly #modelText: string;
-  readonly #json: JsonValue | undefined;
-  readonly #modelJson: JsonValue | undefined;
+  readonly #answer: StructuredOutput | undefined;
   readonly #read: MessageLabels;
   readonly #addedTo: string | undefined;
 
@@ -294,8 +293,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
     if (state.rehearsal) this.rehearsal = state.rehearsal;
     this.#addedTo = addedTo;
     this.#messages = state.messages;
-    this.#json = state.output?.json;
-    this.#modelJson = state.output?.modelJson ?? state.output?.json;
+    this.#answer = state.output;
     this.#read = state.read ?? { returns: 'untrusted', reads: 'private' };
   }
 
@@ -310,7 +308,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
 
   /** The answer as JSON for another model, where one was asked for and given. */
   get outputJson(): JsonValue | undefined {
-    return this.#modelJson;
+    return this.#answer?.modelJson ?? this.#answer?.json;
   }
 
   /** The event that tells the end of the run. */
@@ -322,7 +320,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
       ...(waitingFor && { waitingFor }),
       ...(addedTo !== undefined && { addedTo }),
       text,
-      ...(this.#json !== undefined && { output: this.#json }),
+      ...(this.#answer && { output: this.#answer.json }),
       steps,
       usage,
       ...(error && { error }),
@@ -359,7 +357,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
     } = this;
     return toJson({
       runId,
-      output: this.#json,
+      output: this.#answer?.json,
       text,
       citations,
       finishReason,

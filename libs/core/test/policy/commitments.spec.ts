@@ -72,6 +72,12 @@ function withReference(id: string, argument: string): ScriptedTurn {
   };
 }
 
+/** A turn that has the newest hidden text shown. */
+const shows: ScriptedTurn = ({ messages }) => {
+  const told = messages.flatMap(({ content }) => (typeof content === 'string' ? (content.match(/⟦[^⟧]*⟧/g) ?? []) : []));
+  return calls(call('values__show', { of: told.slice(-1) }));
+};
+
 /** A turn that has the newest hidden text read for a yes or a no, which is one bit from outside. */
 const asks: ScriptedTurn = ({ messages }) => {
   const told = messages.flatMap(({ content }) => (typeof content === 'string' ? (content.match(/⟦[^⟧]*⟧/g) ?? []) : []));
@@ -191,6 +197,34 @@ describe('a plan', () => {
     expect(result.toolCalls[1]).toMatchObject({ error: { code: 'budget_exceeded' } });
     expect(JSON.stringify(result.messages)).toContain('planned once, before anything from outside is read');
     expect(result.finishReason).toBe('waiting');
+  });
+
+  it('invariant 15: is made later by a model that has read texts from outside as references alone', async () => {
+    const named = [{ tool: 'orders__cancel', argument: 'id', from: 'mail__read#' }];
+    const wayOfText = plan(cancelling({ from: 'mail__read#' }), {
+      tool: 'mail__send',
+      arguments: [{ name: 'to', value: 'boss@here.example' }],
+    });
+    const script = [
+      read,
+      wayOfText,
+      asks,
+      text('{"answer":true}'),
+      withReference('orders__cancel', 'id'),
+      send({ to: 'boss@here.example' }),
+    ];
+    expect((await run([...script, done], { flow: 'values', flows: named })).finishReason).toBe('stop');
+    expect(made).toEqual([{ id: LETTER }, { id: 'mail__send', to: 'boss@here.example' }]);
+    const unplanned = [read, asks, text('{"answer":true}'), send({ to: 'boss@here.example' })];
+    expect((await run(unplanned, { flow: 'values', flows: named })).finishReason).toBe('waiting');
+  });
+
+  it('invariant 15: is refused at `values` once a model was told or shown something of a text', async () => {
+    for (const before of [[asks, text('{"answer":true}')], [shows]]) {
+      const result = await run([read, ...before, late, cancel('o-2')], { flow: 'values' });
+      expect(result.toolCalls.find(({ id }) => id === 'plan__commit')).toMatchObject({ error: { code: 'budget_exceeded' } });
+      expect(result.finishReason).toBe('waiting');
+    }
   });
 
   it('invariant 15: is made once a turn, and widened by no other', async () => {

@@ -187,8 +187,8 @@ describe('invariant 15: a text that no model may read', () => {
       effect: 'read_only',
       reveal: 'all',
       outputSchema: { type: 'boolean' },
-      execute: async (_input, { progress }) => {
-        await progress(ATTACK);
+      execute: (_input, context) => {
+        context.progress(ATTACK);
         return true;
       },
     });
@@ -279,8 +279,8 @@ describe('a structured answer', () => {
     expect(output).toBeInstanceOf(Summary);
     expect(output?.words).toContain('mallory@evil.example');
     expect(output?.words).not.toMatch(/⟦|https:\/\//);
-    expect(JSON.parse(words)).toEqual({ ...output });
-    expect(eventsOf(seen, 'run-end')).toMatchObject([{ output: { ...output } }]);
+    expect(JSON.parse(words)).toEqual({ words: output?.words });
+    expect(eventsOf(seen, 'run-end')).toMatchObject([{ output: { words: output?.words } }]);
     const grown = eventsOf(seen, 'output-delta').map((event) => JSON.stringify(event.output).slice(0, -2));
     expect(grown.every((one, index) => index === 0 || one.startsWith((grown[index - 1] ?? '').replace(/\\?"?$/, '')))).toBe(true);
     expect(grown.join('')).not.toContain('⟦');
