@@ -293,7 +293,7 @@ describe('a structured answer', () => {
     expect(output?.words).toContain('⟦v1-');
   });
 
-  it('of a sub-run has references for the model that asked for it', async () => {
+  it('has references where a sub-run gives it, for the model that asked for it', async () => {
     const helper = subRunTool({ id: 'mail__sort', description: 'Sorts mails.', tools: ['mail__read'], output: Summary });
     const { loop, sent } = await played([calls(call('mail__sort', { prompt: 'Look.' })), read, summarises, done], { tools: [helper] });
     const { messages } = await loop.run(ask());
