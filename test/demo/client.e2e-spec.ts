@@ -121,6 +121,24 @@ describe('the client of a served application', () => {
     expect(await alice.conversations()).toEqual([]);
   });
 
+  it('stops a tool of the tenant for an operator, tells whose stop it is, and releases it', async () => {
+    const desk = await serve();
+    const operator = clientOf(desk.url, 'ops');
+    const { stopId } = await operator.stop({ tool: 'orders__sendReceipt' }, 'The mailer is on fire.');
+    expect(await operator.stops()).toMatchObject([{ stopId, tool: 'orders__sendReceipt', author: 'ops', reason: 'The mailer is on fire.' }]);
+    expect(await codes(clientOf(desk.url).stops())).toEqual([403, 'not_permitted']);
+    await operator.release(stopId, 'The fire is out.');
+    expect(await operator.stops()).toEqual([]);
+  });
+
+  it('reads what was used by day and tool, and the versions of policies', async () => {
+    const desk = await serve();
+    await clientOf(desk.url).call('orders__findOrder', { orderId: 'o-1021' });
+    const used = await clientOf(desk.url).usage({ actor: 'alice', groupBy: ['day', 'tool'] });
+    expect(used).toMatchObject([{ tool: 'orders__findOrder', calls: 1, answers: 0 }]);
+    expect(await clientOf(desk.url, 'ops').policies()).toEqual([]);
+  });
+
   it('tells the reason of a refusal, and never leaves the route of an id', async () => {
     const desk = await serve();
     expect(await codes(clientOf(desk.url, 'eve').tools())).toEqual([401, 'unauthorized']);

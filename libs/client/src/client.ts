@@ -1,4 +1,5 @@
 import type {
+  Amendment,
   AnsweredRequest,
   Approval,
   Ask,
@@ -12,9 +13,14 @@ import type {
   LoopEvent,
   MadeCall,
   PendingReply,
+  PutPolicies,
   Run,
   RunSelection,
+  Stop,
+  StopOrder,
   Undoing,
+  UsageSelection,
+  UsageSums,
   WaitingRequest,
 } from '@toolloop/protocol';
 import { ConnectionLostError, toHttpError } from './client.error.js';
@@ -96,8 +102,8 @@ export class ToolLoopClient {
   }
 
   /** Lists the actor's runs, the newest first, a page at a time. */
-  runs({ status, after }: RunSelection = {}): Promise<readonly Run[]> {
-    return this.json('/runs', { query: { status, after } });
+  runs({ status, actorId, limit, after }: RunSelection = {}): Promise<readonly Run[]> {
+    return this.json('/runs', { query: { status, actorId, limit, after } });
   }
 
   run(runId: string): Promise<Run> {
@@ -152,9 +158,9 @@ export class ToolLoopClient {
     return this.json(route`/approvals/${approvalId}`);
   }
 
-  /** Decides about a call. Of two people who decide at once, one is refused with `already_answered`; `approval` tells who was first. */
-  decide(approvalId: string, decision: 'approve' | 'deny', reason?: string): Promise<Approval> {
-    return this.json(route`/approvals/${approvalId}`, { method: 'POST', body: { decision, reason } });
+  /** Decides about a call, with changes to it where its policy lets people make some. Of two people who decide at once, one is refused with `already_answered`; `approval` tells who was first. */
+  decide(approvalId: string, decision: 'approve' | 'deny', reason?: string, amend?: Amendment): Promise<Approval> {
+    return this.json(route`/approvals/${approvalId}`, { method: 'POST', body: { decision, reason, amend } });
   }
 
   /** Lists the tools that the actor's model may call from the first step. */
@@ -175,6 +181,32 @@ export class ToolLoopClient {
   /** Explains to an operator why an actor is offered a tool or not; with a run and a call, what became of that call. */
   explain(tool: string, { actorId, runId, toolCallId }: ExplanationSubject = {}): Promise<ExplainedTool | ExplainedCall> {
     return this.json(route`/explain/${tool}`, { query: { actorId, runId, toolCallId } });
+  }
+
+  /** Lists to an operator the kill switches that are on in the tenant. */
+  stops(): Promise<readonly Stop[]> {
+    return this.json('/policies/stops');
+  }
+
+  /** Stops a tool, a source or everything of the tenant: what waits for it is held until it is released. */
+  stop(target: StopOrder, reason: string): Promise<Stop> {
+    return this.json('/policies/stops', { method: 'POST', body: { ...target, reason } });
+  }
+
+  async release(stopId: string, reason: string): Promise<void> {
+    await this.send(route`/policies/stops/${stopId}/release`, { method: 'POST', body: { reason } });
+  }
+
+  /** Lists to an operator the versions of the tenant's policies, the newest first; `before` is the number of the last one of the previous page. */
+  policies(before?: number): Promise<readonly PutPolicies[]> {
+    return this.json('/policies', { query: { before } });
+  }
+
+  /** Reads what was used. Everyone may see their own, with `actor`. */
+  async usage({ groupBy = [], ...selection }: UsageSelection = {}): Promise<readonly UsageSums[]> {
+    const groups = groupBy.length > 0 && { groupBy: groupBy.join(',') };
+    const { rows } = await this.json<{ readonly rows: readonly UsageSums[] }>('/usage', { query: { ...selection, ...groups } });
+    return rows;
   }
 
   /** Reads the signed head of the tenant's audit. Ask for it before the lines, since the chain grows. */

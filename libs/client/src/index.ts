@@ -3,6 +3,7 @@ export type { AskOptions, ClientOptions, ReadOptions } from './client.js';
 export { ConnectionLostError, ToolLoopHttpError } from './client.error.js';
 export type { ReconnectOptions } from './event-stream.js';
 export type {
+  Amendment,
   AnsweredRequest,
   Approval,
   Ask,
@@ -15,8 +16,14 @@ export type {
   GivenAnswer,
   ListedTool,
   MadeCall,
+  PutPolicies,
   Run,
   RunSelection,
+  Stop,
+  StopOrder,
   Undoing,
+  UsageGroup,
+  UsageSelection,
+  UsageSums,
   WaitingRequest,
 } from '@toolloop/protocol';

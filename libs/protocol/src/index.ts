@@ -105,6 +105,7 @@ export {
 } from './errors.js';
 export type { Finding, ModelErrorCode, ModelErrorOptions, ToolErrorOptions } from './errors.js';
 export type {
+  Amendment,
   AnsweredRequest,
   Approval,
   Ask,
@@ -118,9 +119,15 @@ export type {
   Health,
   ListedTool,
   MadeCall,
+  PutPolicies,
   ReadyAnswer,
   Run,
   RunSelection,
+  Stop,
+  StopOrder,
   Undoing,
+  UsageGroup,
+  UsageSelection,
+  UsageSums,
   WaitingRequest,
 } from './routes.js';

@@ -7,7 +7,7 @@ import type {
   QuestionRequest,
   RehearsalRequest,
 } from './decision.js';
-import type { JsonValue } from './json.js';
+import type { JsonObject, JsonValue } from './json.js';
 import type { FinishReason, ToolInvocationRecord, WaitingFor } from './loop-result.js';
 import type { ToolPresentation, ToolSpec } from './tool-definition.js';
 
@@ -44,6 +44,9 @@ export interface Run {
 /** A selection of runs. */
 export interface RunSelection {
   readonly status?: Run['status'];
+  /** Another actor of the tenant, for an operator who may see its runs. @default one's own */
+  readonly actorId?: string;
+  readonly limit?: number;
   /** The id of the last run of the previous page. */
   readonly after?: string;
 }
@@ -63,6 +66,14 @@ export interface GivenAnswer {
 /** A call that waits for a yes or no, with the answer once there is one. */
 export interface Approval extends ApprovalRequest {
   readonly answer?: GivenAnswer;
+}
+
+/** The changes that a person makes to a call before saying yes to it. */
+export interface Amendment {
+  /** The arguments that replace the model's: all of them. */
+  readonly args?: JsonObject;
+  /** Covers further calls of the same tool under the same rule in the same run. */
+  readonly remember?: boolean;
 }
 
 /** Something that was answered, with the answer. */
@@ -181,4 +192,59 @@ export interface ExplanationSubject {
   readonly actorId?: string;
   readonly runId?: string;
   readonly toolCallId?: string;
+}
+
+/** The target of a kill switch; without a tool and a source it is everything of the tenant. */
+export interface StopOrder {
+  /** A declared id. */
+  readonly tool?: string;
+  readonly source?: string;
+}
+
+/** A kill switch that is on. */
+export interface Stop extends StopOrder {
+  readonly stopId: string;
+  /** The id of the person who stopped it. */
+  readonly author: string;
+  readonly reason: string;
+  /** ISO 8601, UTC. */
+  readonly at: string;
+}
+
+/** A version of the policies of a tenant, as a person put it. */
+export interface PutPolicies {
+  readonly number: number;
+  /** Absent for those that the application was started with. */
+  readonly policies?: readonly JsonObject[];
+  readonly author: string;
+  readonly reason: string;
+  readonly rollbackOf?: number;
+  /** ISO 8601, UTC. */
+  readonly at: string;
+}
+
+/** A dimension of a report of usage. */
+export type UsageGroup = 'day' | 'actor' | 'tool' | 'model';
+
+/** A selection of what was used. */
+export interface UsageSelection {
+  /** The first and the last day in UTC, such as `2026-11-01`. @default the last 30 days */
+  readonly from?: string;
+  readonly to?: string;
+  /** @default everyone of the tenant, which only operators may see */
+  readonly actor?: string;
+  /** @default one row, the sum of all */
+  readonly groupBy?: readonly UsageGroup[];
+}
+
+/** A row of a report of usage: the dimensions that it is grouped by, those without a value left out, and the sums. */
+export interface UsageSums extends Partial<Readonly<Record<UsageGroup, string>>> {
+  readonly calls: number;
+  readonly answers: number;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  /** The cost in USD as far as it is known. */
+  readonly usd: number;
+  /** Answers whose cost is not known. */
+  readonly unpricedAnswers: number;
 }
