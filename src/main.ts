@@ -1,6 +1,7 @@
 import 'reflect-metadata';
 import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
+import { ConsoleSessions } from '@toolloop/console';
 import { LanguageModel } from '@toolloop/core';
 import { AppModule } from './app.module.js';
 import { configure } from './http/configure.js';
@@ -22,7 +23,8 @@ try {
   const settings = app.get<Settings>(SETTINGS);
   await app.listen(settings.port, HOST);
   app.flushLogs();
-  process.stdout.write(welcome(await app.getUrl(), app.get(LanguageModel), settings));
+  const url = await app.getUrl();
+  process.stdout.write(welcome(url, app.get(LanguageModel), settings, app.get(ConsoleSessions).linkAt(url)));
 } catch (error) {
   process.stderr.write(`${failureOf(error)}\n`);
   process.exit(1);

@@ -10,6 +10,8 @@ export interface Settings {
   readonly allowedOrigins: readonly string[];
   /** The key that signs the audit, at least 32 bytes. A random one where it is absent. */
   readonly auditKey?: string;
+  /** Signs the sessions of the console, at least 32 characters. A random one where it is absent. */
+  readonly consoleSecret?: string;
   /** A PostgreSQL server to keep things on, which several processes may share. */
   readonly databaseUrl?: string;
   /** A folder to keep things in, where there is no server. They are kept in memory where both are absent. */
@@ -40,11 +42,13 @@ const DEFAULT_MODEL = 'gpt-5-mini';
 export function settingsFrom(env: NodeJS.ProcessEnv): Settings {
   const openai = openAiFrom(env);
   const auditKey = env['AUDIT_KEY'];
+  const consoleSecret = env['CONSOLE_SECRET'];
   return {
     port: portFrom(env['PORT']),
     allowedHosts: listFrom(env, 'ALLOWED_HOSTS', isHost, 'a host such as desk.example.com or desk.example.com:8080'),
     allowedOrigins: listFrom(env, 'ALLOWED_ORIGINS', isOrigin, 'an origin such as https://app.example.com'),
     ...(auditKey && { auditKey }),
+    ...(consoleSecret && { consoleSecret }),
     ...storageFrom(env),
     ...webhookFrom(env),
     ...(openai && { openai }),

@@ -5,9 +5,10 @@ import type { Settings } from './settings.js';
 import { placeOf } from './storage.module.js';
 
 /** The lines that are printed when the desk has opened: where it is, and a question to ask it. */
-export function welcome(url: string, model: LanguageModel, settings: Settings): string {
+export function welcome(url: string, model: LanguageModel, settings: Settings, consoleLink?: string): string {
   return [
     `The order desk is open at ${url}, answered by ${model.provider}/${model.modelId}. It keeps orders, runs and approvals ${placeOf(settings)}.`,
+    ...(consoleLink === undefined ? [] : [`Its console, for Alice and this once: ${consoleLink}`]),
     questionAt(url),
     '',
   ].join('\n');
@@ -25,7 +26,7 @@ export class WelcomeController {
   @Header('content-type', 'text/plain; charset=utf-8')
   page(@Req() { protocol, headers }: Request): string {
     return [
-      'This is the order desk, a demo of Toolloop. It has no pages; ask it from a terminal:',
+      'This is the order desk, a demo of Toolloop. Its console is at /console: sign in as alice, mia, ops or bob, with the password demo-alice and so on. Or ask it from a terminal:',
       '',
       questionAt(`${protocol}://${headers.host ?? ''}`),
       '',

@@ -1,11 +1,12 @@
 import { Module } from '@nestjs/common';
 import { ToolField } from '@toolloop/core';
+import { ConsoleModule, type ConsoleCredentials } from '@toolloop/console';
 import { DurableHealth } from '@toolloop/durable';
 import { ToolLoopHttpModule, type ToolLoopHttpOptions } from '@toolloop/http';
 import { IsArray, IsString, MaxLength } from 'class-validator';
 import { IdentityModule } from '../identity/identity.module.js';
 import { TicketOffice, userOfRequest } from '../identity/tickets.js';
-import { principalOf, User } from '../identity/user.js';
+import { principalOf, type Principal, User, userOfToken } from '../identity/user.js';
 import { termsFor } from '../policy.js';
 import { SETTINGS, SettingsModule, type Settings } from '../settings.js';
 
@@ -20,6 +21,12 @@ export class Answer {
   @IsArray()
   @IsString({ each: true })
   sources!: string[];
+}
+
+/** Lets a user into the console whose password is their token. A real application asks its own users here. */
+function login({ name, password }: ConsoleCredentials): Principal | undefined {
+  const user = userOfToken(password);
+  return user?.id === name.trim().toLowerCase() ? principalOf(user) : undefined;
 }
 
 /** The routes of the desk: those of every Toolloop application, with the desk's users, policy and form of an answer. */
@@ -40,6 +47,16 @@ export class Answer {
           const { database, ...readiness } = await health.readiness();
           return { ...readiness, checks: { database } };
         },
+      }),
+    }),
+    ConsoleModule.forRootAsync({
+      imports: [SettingsModule],
+      inject: [SETTINGS],
+      useFactory: ({ consoleSecret }: Settings) => ({
+        login,
+        developer: () => login({ name: 'alice', password: 'demo-alice' }) ?? null,
+        title: 'Order desk',
+        ...(consoleSecret && { secret: consoleSecret }),
       }),
     }),
   ],

@@ -12,11 +12,12 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   mcp: ['protocol', 'core'],
   'ui-stream': ['protocol'],
   http: ['protocol', 'core', 'ui-stream'],
+  console: ['protocol', 'core', 'http'],
   client: ['protocol'],
+  react: ['protocol', 'client'],
   telemetry: ['protocol', 'core'],
   cli: ['protocol', 'core', 'resources', 'mcp', 'client'],
   testing: ['protocol', 'core', 'resources'],
-  console: ['protocol', 'core', 'durable', 'ui-stream'],
 };
 
 /** The folders of `core/src` in the order of the data. A folder imports only itself and folders before it. */
@@ -46,7 +47,7 @@ export const CORE_FOLDERS: readonly string[] = [
 ];
 
 /** The libraries for which `@toolloop/core/internal` is. */
-export const INTERNAL_READERS: readonly string[] = ['durable', 'http', 'mcp', 'resources', 'testing'];
+export const INTERNAL_READERS: readonly string[] = ['console', 'durable', 'http', 'mcp', 'resources', 'testing'];
 
 /** Names that say nothing about what is inside. */
 export const NAMELESS_FOLDERS: readonly string[] = ['utils', 'helpers', 'common', 'shared', 'types', 'interfaces'];

@@ -125,7 +125,9 @@ describe('the client of a served application', () => {
     const desk = await serve();
     const operator = clientOf(desk.url, 'ops');
     const { stopId } = await operator.stop({ tool: 'orders__sendReceipt' }, 'The mailer is on fire.');
-    expect(await operator.stops()).toMatchObject([{ stopId, tool: 'orders__sendReceipt', author: 'ops', reason: 'The mailer is on fire.' }]);
+    expect(await operator.stops()).toMatchObject([
+      { stopId, tool: 'orders__sendReceipt', author: 'ops', reason: 'The mailer is on fire.' },
+    ]);
     expect(await codes(clientOf(desk.url).stops())).toEqual([403, 'not_permitted']);
     await operator.release(stopId, 'The fire is out.');
     expect(await operator.stops()).toEqual([]);

@@ -1,7 +1,7 @@
 export { ToolCatalog } from './catalog/tool-catalog.js';
 export { ToolRegistry } from './catalog/tool-registry.js';
 export { Notifier } from './contracts/pending.js';
-export type { PendingNotice, PendingView, PendingViewOf } from './contracts/pending.js';
+export type { InboxEntry, PendingNotice, PendingView, PendingViewOf } from './contracts/pending.js';
 export { DEFAULT_LIMITS } from './contracts/limits.js';
 export type { Limits } from './contracts/limits.js';
 export type {

@@ -24,18 +24,42 @@ const callers = new WeakMap<object, Caller>();
 /** Far deeper than any body of these routes, far shallower than the stack of the validation that walks it. */
 const MAX_DEPTH = 32;
 
+/** Tells whose request it is; undefined for one that it does not know. */
+export type CallerSource = (request: HttpRequest) => Caller | undefined | Promise<Caller | undefined>;
+
+/** Everyone who says who is asking: the application, and before it the ways in that other modules add, such as the session of the console. */
+@Injectable()
+export class Callers {
+  private readonly sources: CallerSource[] = [];
+
+  constructor(@Inject(HTTP_OPTIONS) private readonly options: ToolLoopHttpOptions) {}
+
+  /** Adds a way in that is asked before the application. */
+  add(source: CallerSource): void {
+    this.sources.push(source);
+  }
+
+  async find(request: HttpRequest): Promise<Caller | undefined> {
+    for (const source of this.sources) {
+      const caller = await source(request);
+      if (caller) return caller;
+    }
+    return this.options.identity(request);
+  }
+}
+
 /** Lets in a request whose caller the application knows, and whose body can be read. */
 @Injectable()
 export class CallerGuard implements CanActivate {
   constructor(
-    @Inject(HTTP_OPTIONS) private readonly options: ToolLoopHttpOptions,
+    private readonly callers: Callers,
     private readonly limits: CallerLimits,
   ) {}
 
   /** @throws {HttpException} For a caller whom the application does not know, one request too many, and a body that is too large or too deep. */
   async canActivate(context: ExecutionContext): Promise<boolean> {
     const request = context.switchToHttp().getRequest<HttpRequest>();
-    const caller = await this.options.identity(request);
+    const caller = await this.callers.find(request);
     if (!caller) throw new UnauthorizedException({ code: 'unauthorized', message: 'Say who is asking.' });
     await this.limits.admit(caller, request);
     assertShallow(request.body);

@@ -1,7 +1,7 @@
 import { ConfigurableModuleBuilder, Inject, type MiddlewareConsumer, Module, type NestModule, type Type } from '@nestjs/common';
 import { HttpAdapterHost, RouterModule } from '@nestjs/core';
 import { AccessMiddleware, CORS_HEADERS } from './access-middleware.js';
-import { CallerGuard } from './caller.js';
+import { CallerGuard, Callers } from './caller.js';
 import { CallerLimits } from './caller-limits.js';
 import { ChatController } from './chat.controller.js';
 import { ToolLoopExceptionFilter } from './exception-filter.js';
@@ -72,10 +72,11 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<ToolLoopHttpOp
     RunStreams,
     ProtocolAnswers,
     ChatTurns,
+    Callers,
     CallerGuard,
     ToolLoopExceptionFilter,
   ],
-  exports: [ServedLoop, CallerLimits, RunStreams, CallerGuard, ToolLoopExceptionFilter, HTTP_OPTIONS],
+  exports: [ServedLoop, CallerLimits, RunStreams, Callers, CallerGuard, ToolLoopExceptionFilter, HTTP_OPTIONS],
 })
 export class ToolLoopHttpModule extends ConfigurableModuleClass implements NestModule {
   constructor(

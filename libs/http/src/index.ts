@@ -1,4 +1,5 @@
-export { CallerGuard, CurrentCaller } from './caller.js';
+export { CallerGuard, Callers, CurrentCaller } from './caller.js';
+export type { CallerSource } from './caller.js';
 export { toHttpError, ToolLoopExceptionFilter } from './exception-filter.js';
 export type { ErrorBody, HttpError } from './exception-filter.js';
 export { DEFAULT_HTTP_LIMITS } from './http-options.js';

@@ -1,5 +1,5 @@
 import { BadRequestException, Body, Get, HttpCode, Param, Post, Query } from '@nestjs/common';
-import { PendingService, type PendingView, type PendingViewOf } from '@toolloop/core';
+import { type InboxEntry, PendingService, type PendingViewOf } from '@toolloop/core';
 import { EndorsementService } from '@toolloop/core/runs';
 import type { AnsweredRequest, Approval, ApprovalDecision, ApprovalGroup, ApprovalRequest, QuestionRequest } from '@toolloop/protocol';
 import { CallerController, CurrentCaller, NAMED_ONLY, STRICT } from './caller.js';
@@ -110,11 +110,7 @@ export class PendingController {
   constructor(private readonly pending: PendingService) {}
 
   @Get()
-  list(
-    @Query(STRICT) listing: PendingListing,
-    @CurrentCaller() caller: Caller,
-    @ListPages() pages: Pages,
-  ): Promise<readonly PendingView[]> {
+  list(@Query(STRICT) listing: PendingListing, @CurrentCaller() caller: Caller, @ListPages() pages: Pages): Promise<readonly InboxEntry[]> {
     return pages.of(
       listing,
       (page) => this.pending.inbox(caller, page),

@@ -150,6 +150,10 @@ export interface ReadyAnswer {
 /** Something that waits for people or for a client, as those who may see it are shown it. */
 export type WaitingRequest = {
   readonly id: string;
+  /** The id of the actor whose run asks. */
+  readonly requestedBy?: string;
+  /** Absent or false where the person may only see it. */
+  readonly mayAnswer?: boolean;
   /** ISO 8601, UTC. */
   readonly createdAt?: string;
 } & (

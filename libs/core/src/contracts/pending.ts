@@ -105,6 +105,9 @@ export type PendingViewOf<Kind extends PendingKind> = Pick<PendingOf<Kind>, 'id'
 /** A request of a run, as people may see it. */
 export type PendingView = { readonly [Kind in PendingKind]: PendingViewOf<Kind> }[PendingKind];
 
+/** A request in a person's list: who asks, and whether this person's answer counts. */
+export type InboxEntry = PendingView & { readonly requestedBy?: string; readonly mayAnswer: boolean };
+
 /** A selection of questions. */
 export interface PendingQuery {
   readonly tenant: string;

@@ -4,6 +4,7 @@ import { Injectable } from '@nestjs/common';
 import type { ApprovalDecision, ApprovalGroup, ApprovalRequest } from '@toolloop/protocol';
 import {
   type ApprovalAmendment,
+  type InboxEntry,
   type Pending,
   type PendingAnswer,
   type PendingBinding,
@@ -87,9 +88,9 @@ export class PendingService<Actor = RegisteredActor> {
    * @example
    * const mine = await pending.inbox({ actor: user, tenant: user.tenantId }, { kind: 'client' });
    */
-  async inbox(person: Respondent<Actor>, { kind, limit = PAGE, after, ...which }: PendingFilter = {}): Promise<readonly PendingView[]> {
+  async inbox(person: Respondent<Actor>, { kind, limit = PAGE, after, ...which }: PendingFilter = {}): Promise<readonly InboxEntry[]> {
     const identified = this.identified(person);
-    const visible: PendingView[] = [];
+    const visible: InboxEntry[] = [];
     for (let last = after; visible.length < limit;) {
       const page = await this.store.list({
         pending: true,
@@ -101,7 +102,7 @@ export class PendingService<Actor = RegisteredActor> {
       const shown = page.filter(
         (record) => (kind === undefined || record.kind === kind) && !isExpired(record) && maySee(record, identified),
       );
-      visible.push(...shown.map(toView));
+      visible.push(...shown.map((record) => toEntry(record, identified)));
       last = page.at(-1)?.id;
       if (page.length < PAGE) break;
     }
@@ -347,6 +348,15 @@ function toView(record: Pending): PendingView {
     ...view
   } = record;
   return view;
+}
+
+function toEntry(record: Pending, person: IdentifiedApprover): InboxEntry {
+  const { requesterId } = record.binding;
+  return {
+    ...toView(record),
+    ...(requesterId !== undefined && { requestedBy: requesterId }),
+    mayAnswer: refusalFor(record, person) === undefined,
+  };
 }
 
 /** Far more than a run asks. */

@@ -1,0 +1,227 @@
+import { type FormEvent, type KeyboardEvent, type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from 'react';
+import { type BeltTool, type RunPart, type RunView, type Turn, useObserved } from '@toolloop/react';
+import { Belt } from '../parts/belt.js';
+import { CallCard } from '../parts/call-card.js';
+import { Icon } from '../parts/icon.js';
+import { useLoaded } from '../parts/loaded.js';
+import { RequestView } from '../parts/request-view.js';
+import { Failed } from '../parts/states.js';
+import { useConsole, useWords } from '../shell/console-context.js';
+import { hrefOf } from '../shell/route.js';
+
+/** A conversation with the application: its questions, the calls that answer them, and what the model can call now. */
+export function ChatScreen(): ReactNode {
+  const { thread, words, newThread } = useConsole();
+  const { turns, status } = useObserved(thread);
+  const last = turns.at(-1);
+  const first = useFirstTools();
+  const end = useRef<HTMLDivElement>(null);
+  useAnnouncements(last?.run);
+  useEffect(() => {
+    end.current?.scrollIntoView({ block: 'end' });
+  }, [turns.length, last?.run.lastSequence]);
+  return (
+    <div className="chat with-belt">
+      <section className="thread" aria-label={words.t('nav.chat')}>
+        <header className="bar-top">
+          <h1>{words.t('nav.chat')}</h1>
+          {turns.length > 0 && (
+            <button type="button" className="button" onClick={newThread}>
+              <Icon name="plus" size={16} /> {words.t('chat.new')}
+            </button>
+          )}
+        </header>
+        <div className="turns">
+          {turns.length === 0 && <Welcome />}
+          {turns.map((turn) => (
+            <TurnView key={turn.id} turn={turn} />
+          ))}
+          <div ref={end} />
+        </div>
+        <Composer isAnswering={status === 'answering'} />
+      </section>
+      <Belt tools={last?.run.tools.length ? last.run.tools : first} isOpen={globalThis.innerWidth > 1020} />
+    </div>
+  );
+}
+
+/** The tools with which a run would begin. */
+function useFirstTools(): readonly BeltTool[] {
+  const { client } = useConsole();
+  const ask = useCallback(() => client.tools(), [client]);
+  const { value } = useLoaded(ask);
+  return useMemo(() => (value ?? []).map(({ id }) => ({ id, since: 0 })), [value]);
+}
+
+function Welcome(): ReactNode {
+  const { words, session, place } = useConsole();
+  const { t } = words;
+  return (
+    <div className="welcome">
+      <span className="mark large" aria-hidden="true">
+        <Icon name="spark" size={30} />
+      </span>
+      <h2>{t('chat.hello', { name: session.actor.name ?? session.actor.id ?? '' })}</h2>
+      <p className="muted">{t('chat.lead', { title: place.title })}</p>
+    </div>
+  );
+}
+
+function TurnView({ turn: { question, run, error } }: { readonly turn: Turn }): ReactNode {
+  const { t } = useWords();
+  return (
+    <article className="turn">
+      <div className="question">
+        <p>{question}</p>
+      </div>
+      <div className="answer">
+        <RunParts run={run} />
+        {run.status === 'running' && run.parts.length === 0 && <Thinking />}
+        {run.status === 'starting' && !error && <Thinking />}
+        {error && <Failed error={error} />}
+        <RunOutcome run={run} />
+        {run.runId !== undefined && (
+          <a className="run-link" href={hrefOf('runs', run.runId)}>
+            {t('chat.openRun')} <Icon name="open" size={14} />
+          </a>
+        )}
+      </div>
+    </article>
+  );
+}
+
+/** The parts of an answer in the order in which they came. */
+export function RunParts({ run, isLive = true }: { readonly run: RunView; readonly isLive?: boolean }): ReactNode {
+  return run.parts.map((part) => <Part key={`${part.kind} ${part.since}`} {...{ part, run, isLive }} />);
+}
+
+function Part({ part, run, isLive }: { readonly part: RunPart; readonly run: RunView; readonly isLive: boolean }): ReactNode {
+  const { t } = useWords();
+  switch (part.kind) {
+    case 'call': {
+      const inner = part.subRunId === undefined ? undefined : run.subRuns[part.subRunId];
+      return (
+        <>
+          <CallCard {...{ call: part, run, isLive }} />
+          {inner && (
+            <div className="sub-run">
+              <RunParts run={inner} isLive={isLive} />
+            </div>
+          )}
+        </>
+      );
+    }
+    case 'text':
+      return <p className="text">{part.text}</p>;
+    case 'reasoning':
+      return (
+        <details className="reasoning">
+          <summary>{t('chat.reasoning')}</summary>
+          <p>{part.text}</p>
+        </details>
+      );
+    default:
+      return (
+        <p className="warning-line">
+          <Icon name="alert" size={15} /> {part.text}
+        </p>
+      );
+  }
+}
+
+/** The end of a run where it is none of the usual: what it waits for, what it ran out of, how it failed. */
+export function RunOutcome({ run }: { readonly run: RunView }): ReactNode {
+  const { t } = useWords();
+  const { finishReason, rehearsal, report, error, finishDetail, status } = run;
+  return (
+    <>
+      {rehearsal && <RequestView open={{ kind: 'rehearsal', request: rehearsal }} />}
+      {report && report.status !== 'waiting' && <p className="muted small">{t('run.rehearsal', { status: report.status })}</p>}
+      {status === 'ended' && finishReason !== undefined && finishReason !== 'stop' && (
+        <p className={finishReason === 'error' ? 'problem' : 'warning-line'}>
+          <Icon name="alert" size={15} /> {error?.message ?? finishDetail ?? t(`finish.${finishReason}`)}
+        </p>
+      )}
+    </>
+  );
+}
+
+function Thinking(): ReactNode {
+  const { t } = useWords();
+  return (
+    <p className="thinking">
+      <span className="dot" />
+      <span className="dot" />
+      <span className="dot" />
+      <span className="unseen">{t('chat.thinking')}</span>
+    </p>
+  );
+}
+
+function Composer({ isAnswering }: { readonly isAnswering: boolean }): ReactNode {
+  const { thread, words } = useConsole();
+  const { t } = words;
+  const [text, setText] = useState('');
+  const [isRehearsal, setRehearsal] = useState(false);
+  const field = useRef<HTMLTextAreaElement>(null);
+  const send = (): void => {
+    if (text.trim() === '' || isAnswering) return;
+    void thread.ask(text.trim(), { rehearse: isRehearsal });
+    setText('');
+    field.current?.focus();
+  };
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    send();
+  };
+  const press = (event: KeyboardEvent): void => {
+    if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return;
+    event.preventDefault();
+    send();
+  };
+  return (
+    <form className="composer" onSubmit={submit}>
+      <textarea
+        ref={field}
+        rows={2}
+        value={text}
+        maxLength={8000}
+        aria-label={t('chat.message')}
+        placeholder={t('chat.placeholder')}
+        onChange={({ target }) => setText(target.value)}
+        onKeyDown={press}
+      />
+      <div className="composer-foot">
+        <label className="check" title={t('chat.rehearseHint')}>
+          <input type="checkbox" role="switch" checked={isRehearsal} onChange={({ target }) => setRehearsal(target.checked)} />{' '}
+          {t('chat.rehearse')}
+        </label>
+        {isAnswering ? (
+          <button type="button" className="button round" onClick={() => void thread.stop()} aria-label={t('chat.stop')}>
+            <Icon name="stop" />
+          </button>
+        ) : (
+          <button type="submit" className="button primary round" disabled={text.trim() === ''} aria-label={t('chat.send')}>
+            <Icon name="send" />
+          </button>
+        )}
+      </div>
+    </form>
+  );
+}
+
+/** Says each finished sentence of an answer once, and what it waits for: a letter at a time no one can listen to. */
+function useAnnouncements(run: RunView | undefined): void {
+  const { announce, words } = useConsole();
+  const last = run?.parts.findLast((part) => part.kind === 'text');
+  const text = last?.kind === 'text' ? last.text : '';
+  const sentence = text
+    .match(/[^.!?]+[.!?]+(?=\s|$)/g)
+    ?.at(-1)
+    ?.trim();
+  const waitsFor = run?.status === 'waiting' ? run.waitingFor : undefined;
+  useEffect(() => {
+    if (waitsFor) announce(words.t(`waiting.${waitsFor}`));
+    else if (sentence !== undefined) announce(sentence);
+  }, [sentence, waitsFor, announce, words]);
+}

@@ -1,0 +1,138 @@
+import { type ReactNode, useCallback, useEffect, useMemo, useState } from 'react';
+import { useObserved } from '@toolloop/react';
+import type { WaitingRequest } from '@toolloop/client';
+import { Icon } from '../parts/icon.js';
+import { nameOf } from '../parts/names.js';
+import { RequestView } from '../parts/request-view.js';
+import { Failed, Loading, Notice } from '../parts/states.js';
+import { useChange, useConsole } from '../shell/console-context.js';
+import { isWriting } from '../shell/frame.js';
+import { go, hrefOf } from '../shell/route.js';
+import type { Words } from '../words/words.js';
+
+/** Everything that waits: what this person may answer first, of it the riskiest, then what expires soonest. */
+function InboxScreen({ selected }: { readonly selected: string | undefined }): ReactNode {
+  const { pending, words } = useConsole();
+  const { requests, isLoading, error } = useObserved(pending);
+  const refresh = useCallback(() => void pending.refresh(), [pending]);
+  useEffect(refresh, [refresh]);
+  useChange('inbox', refresh);
+  const sorted = useMemo(() => requests.toSorted((a, b) => riskOf(b) - riskOf(a) || expiryOf(a) - expiryOf(b)), [requests]);
+  const chosen = sorted.find(({ id }) => id === selected) ?? sorted[0];
+  useTriage(sorted, chosen);
+  const { t } = words;
+  return (
+    <div className="inbox split">
+      <section className="list" aria-label={t('nav.inbox')}>
+        <header className="bar-top">
+          <h1>{t('nav.inbox')}</h1>
+          <p className="muted keys">{t('inbox.keys')}</p>
+        </header>
+        {error && <Failed error={error} retry={refresh} />}
+        {isLoading && <Loading />}
+        {!isLoading && !error && sorted.length === 0 && (
+          <Notice icon="check" title={t('inbox.empty')}>
+            {t('inbox.emptyLead')}
+          </Notice>
+        )}
+        <ul className="rows">
+          {sorted.slice(0, MOST_SHOWN).map((entry) => (
+            <Row key={entry.id} entry={entry} isChosen={entry === chosen} />
+          ))}
+        </ul>
+        {sorted.length > MOST_SHOWN && <p className="muted">{t('result.more', { n: sorted.length - MOST_SHOWN })}</p>}
+      </section>
+      {chosen && <Item key={chosen.id} entry={chosen} />}
+    </div>
+  );
+}
+export default InboxScreen; // oxlint-disable-line import/no-default-export -- React's lazy loads a default
+
+const MOST_SHOWN = 100;
+const TONES = { danger: 3, caution: 2, neutral: 1, positive: 0 } as const;
+
+function riskOf({ mayAnswer, kind, request }: WaitingRequest): number {
+  const tone = 'presentation' in request ? TONES[request.presentation?.tone ?? 'neutral'] : 1;
+  return (mayAnswer === false ? 0 : 100) + (kind === 'approval' || kind === 'rehearsal' ? 10 : 0) + tone;
+}
+
+function expiryOf({ request }: WaitingRequest): number {
+  return Date.parse(request.expiresAt);
+}
+
+/** The request in one sentence. */
+function sentenceOf({ kind, request }: WaitingRequest, { t }: Words): string {
+  if (kind === 'rehearsal') return t('inbox.rehearsal', { n: request.calls.length });
+  if (kind === 'question') return request.question;
+  const preview = kind === 'approval' ? request.preview?.sentence : undefined;
+  return preview ?? nameOf(request.tool, request.presentation);
+}
+
+function Row({ entry, isChosen }: { readonly entry: WaitingRequest; readonly isChosen: boolean }): ReactNode {
+  const { words } = useConsole();
+  const { id, kind, request, requestedBy, mayAnswer } = entry;
+  return (
+    <li>
+      <a href={hrefOf('inbox', id)} className="row" aria-current={isChosen ? 'true' : undefined}>
+        <span className={`row-kind ${kind}`}>
+          <Icon name={mayAnswer === false ? 'wait' : KIND_ICONS[kind]} size={17} />
+        </span>
+        <span className="row-words">
+          <strong>{sentenceOf(entry, words)}</strong>
+          <small className="muted">
+            {words.t(`request.${kind}`)}
+            {requestedBy === undefined ? '' : ` · ${requestedBy}`} · {words.ago(request.expiresAt)}
+          </small>
+        </span>
+      </a>
+    </li>
+  );
+}
+
+const KIND_ICONS = { approval: 'audit', question: 'why', client: 'tools', rehearsal: 'play' } as const;
+
+function Item({ entry }: { readonly entry: WaitingRequest }): ReactNode {
+  const { words } = useConsole();
+  const { t } = words;
+  const { request, requestedBy, createdAt } = entry;
+  const [total] = useState(() => expiryOf(entry) - Date.parse(createdAt ?? new Date().toISOString()));
+  const left = Math.max(0, expiryOf(entry) - Date.now());
+  return (
+    <section className="item" aria-label={sentenceOf(entry, words)} data-triage="">
+      <header>
+        <h2>{sentenceOf(entry, words)}</h2>
+        <ul className="chips">
+          <li className="chip">{t(`request.${entry.kind}`)}</li>
+          {requestedBy !== undefined && <li className="chip">{t('inbox.by', { by: requestedBy })}</li>}
+          {'declaredId' in request && <li className="chip code">{request.declaredId}</li>}
+          {createdAt !== undefined && <li className="chip">{words.ago(createdAt)}</li>}
+        </ul>
+        <meter className="expiry" min={0} max={1} low={0.2} value={total > 0 ? left / total : 0} aria-label={t('inbox.timeLeft')} />
+      </header>
+      <RequestView open={entry} onAnswered={() => go('inbox')} />
+      <a className="run-link" href={hrefOf('runs', request.runId)}>
+        {t('inbox.openRun')} <Icon name="open" size={14} />
+      </a>
+    </section>
+  );
+}
+
+/** The keys of the inbox: `j` and `k` move, `a` goes to the yes and `d` to the no, so that Enter is the second key of what cannot be undone. */
+function useTriage(sorted: readonly WaitingRequest[], chosen: WaitingRequest | undefined): void {
+  useEffect(() => {
+    const press = (event: KeyboardEvent): void => {
+      if (isWriting(event)) return;
+      const step = { j: 1, k: -1 }[event.key];
+      const next = step === undefined ? undefined : sorted[sorted.findIndex((entry) => entry === chosen) + step];
+      if (next) go('inbox', next.id);
+      if (['a', 'd', 'r'].includes(event.key)) {
+        const field = event.key === 'r' ? 'input[name=reason]' : `[data-key=${event.key}]`;
+        const target = document.querySelector<HTMLElement>(`[data-triage] ${field}`);
+        if (target) event.preventDefault();
+        target?.focus();
+      }
+    };
+    addEventListener('keydown', press);
+    return () => removeEventListener('keydown', press);
+  }, [sorted, chosen]);
+}

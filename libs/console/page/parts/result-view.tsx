@@ -1,0 +1,100 @@
+import type { ReactNode } from 'react';
+import type { JsonObject, JsonValue, ToolPresentation } from '@toolloop/protocol';
+import { useWords } from '../shell/console-context.js';
+import type { Words } from '../words/words.js';
+import { nameOf } from './names.js';
+
+const MOST_ROWS = 50;
+const MOST_METRICS = 12;
+
+type Form = NonNullable<ToolPresentation['result']>;
+
+/** A result in the form that its tool declares, or that its value suggests: rows as a table, a few values as figures. */
+export function ResultView({ value, form }: { readonly value: JsonValue; readonly form?: Form | undefined }): ReactNode {
+  const shown = form ?? formOf(value);
+  if (shown === 'table' && Array.isArray(value) && value.every(isObject)) return <Table rows={value} />;
+  if (shown === 'metrics' && isObject(value)) return <Metrics value={value} />;
+  if (typeof value === 'string') return <p className="result-text">{value}</p>;
+  return <pre className="json">{JSON.stringify(value, null, 2)}</pre>;
+}
+
+function formOf(value: JsonValue): Form {
+  if (Array.isArray(value)) return value.length > 0 && value.every((row) => isObject(row) && isFlat(row)) ? 'table' : 'json';
+  if (!isObject(value)) return 'text';
+  return isFlat(value) && Object.keys(value).length <= MOST_METRICS ? 'metrics' : 'json';
+}
+
+function Table({ rows }: { readonly rows: readonly JsonObject[] }): ReactNode {
+  const words = useWords();
+  const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))];
+  return (
+    <div className="table-frame" tabIndex={0} role="group" aria-label={words.t('result.table')}>
+      <table>
+        <thead>
+          <tr>
+            {columns.map((column) => (
+              <th key={column} scope="col">
+                {nameOf(column)}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.slice(0, MOST_ROWS).map((row, index) => (
+            <tr key={index}>
+              {columns.map((column) => (
+                <td key={column} className={typeof row[column] === 'number' ? 'figure' : undefined}>
+                  {valueText(row[column], words)}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {rows.length > MOST_ROWS && <p className="muted">{words.t('result.more', { n: rows.length - MOST_ROWS })}</p>}
+    </div>
+  );
+}
+
+function Metrics({ value }: { readonly value: JsonObject }): ReactNode {
+  const words = useWords();
+  const money = moneyText(value, words);
+  if (money !== undefined) return <p className="metric-alone">{money}</p>;
+  return (
+    <dl className="metrics">
+      {Object.entries(value).map(([name, one]) => (
+        <div key={name}>
+          <dt>{nameOf(name)}</dt>
+          <dd>{valueText(one, words)}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+/** One value of a result, in the language's form of numbers, money and dates. */
+export function valueText(value: JsonValue | undefined, words: Words): string {
+  if (value === undefined || value === null) return '–';
+  if (typeof value === 'number') return words.number(value);
+  if (typeof value === 'string') return /^\d{4}-\d\d-\d\dT\d\d:\d\d/.test(value) ? words.time(value) : value;
+  if (typeof value === 'boolean') return words.t(value ? 'value.yes' : 'value.no');
+  if (isObject(value)) return moneyText(value, words) ?? JSON.stringify(value);
+  return value.map((one) => valueText(one, words)).join(', ');
+}
+
+function moneyText(value: JsonObject, words: Words): string | undefined {
+  const { amount, currency, ...rest } = value;
+  if (Object.keys(rest).length > 0 || typeof currency !== 'string' || !/^[A-Z]{3}$/.test(currency)) return undefined;
+  return Number.isFinite(Number(amount)) ? words.money(Number(amount), currency) : undefined;
+}
+
+export function isObject(value: JsonValue | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isFlat(value: JsonObject): boolean {
+  const isScalar = (one: JsonValue | undefined): boolean => typeof one !== 'object' || one === null;
+  return Object.values(value).every(
+    (one) => isScalar(one) || (isObject(one) && 'currency' in one) || (Array.isArray(one) && one.every(isScalar)),
+  );
+}

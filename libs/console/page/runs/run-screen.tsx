@@ -1,0 +1,149 @@
+import { type ReactNode, useEffect, useMemo, useState } from 'react';
+import { EMPTY_RUN, type RunState, useRun, withEvent } from '@toolloop/react';
+import { RunOutcome, RunParts } from '../chat/chat-screen.js';
+import { Belt } from '../parts/belt.js';
+import { Icon } from '../parts/icon.js';
+import { Failed, Loading } from '../parts/states.js';
+import { useConsole } from '../shell/console-context.js';
+import { isWriting } from '../shell/frame.js';
+import { hrefOf } from '../shell/route.js';
+import { EventList } from './event-list.js';
+import { RunActions } from './run-actions.js';
+import { Timeline } from './timeline.js';
+
+const READINGS = ['story', 'timeline', 'events'] as const;
+type Reading = (typeof READINGS)[number];
+
+interface RunScreenProps {
+  readonly runId: string;
+  readonly path: readonly string[];
+}
+
+/** One run in three readings of one log. The scrubber moves all of them through time, and the belt with them. */
+function RunScreen({ runId, path: [asked] }: RunScreenProps): ReactNode {
+  const { client, words } = useConsole();
+  const { t } = words;
+  const state = useRun(client, runId);
+  const { events, view, error, reading: progress } = state;
+  const reading: Reading = READINGS.find((one) => one === asked) ?? 'story';
+  const [at, setAt] = useState<number>();
+  const last = events.length;
+  const position = Math.min(at ?? last, last);
+  const shown = useMemo(
+    () => (position >= last ? view : events.slice(0, position).reduce(withEvent, EMPTY_RUN)),
+    [events, position, last, view],
+  );
+  useScrubKeys(position, last, setAt);
+  return (
+    <div className="run with-belt">
+      <section className="thread" aria-label={t('run.title')}>
+        <RunHeader runId={runId} state={state} />
+        <nav className="tabs" aria-label={t('run.readings')}>
+          {READINGS.map((one) => (
+            <a key={one} href={hrefOf('runs', runId, one)} aria-current={one === reading ? 'page' : undefined}>
+              {t(one === 'events' ? 'run.log' : `run.${one}`)}
+            </a>
+          ))}
+        </nav>
+        {error && <Failed error={error} />}
+        {progress === 'loading' && !error && <Loading rows={4} />}
+        <div className="reading">
+          {reading === 'story' && (
+            <div className="answer">
+              <RunParts run={shown} isLive={position >= last} />
+              <RunOutcome run={shown} />
+            </div>
+          )}
+          {reading === 'timeline' && <Timeline events={events} position={position} />}
+          {reading === 'events' && <EventList events={events} position={position} onMove={setAt} />}
+        </div>
+        {last > 0 && <Scrubber {...{ position, last, at: events[position - 1]?.timestamp, isLive: progress === 'live' }} onMove={setAt} />}
+      </section>
+      <Belt tools={shown.tools} isOpen={globalThis.innerWidth > 1020} />
+    </div>
+  );
+}
+export default RunScreen; // oxlint-disable-line import/no-default-export -- React's lazy loads a default
+
+function RunHeader({ runId, state: { run, view, reading } }: { readonly runId: string; readonly state: RunState }): ReactNode {
+  const { words } = useConsole();
+  const { t } = words;
+  const { usage, step, model, startedAt, lastAt } = view;
+  const tokens = (usage?.inputTokens ?? 0) + (usage?.outputTokens ?? 0);
+  return (
+    <header className="bar-top run-head">
+      <div>
+        <h1>
+          {t('run.title')} <span className="code">{runId.slice(0, 8)}</span>
+        </h1>
+        <ul className="chips">
+          {run && <li className={`chip status-${run.status}`}>{t(`status.${run.status}`)}</li>}
+          {reading === 'live' && run?.status !== 'ended' && <li className="chip live">{t('run.live')}</li>}
+          {view.isRehearsal && <li className="chip caution">{t('chat.rehearse')}</li>}
+          {model !== undefined && <li className="chip">{model}</li>}
+          <li className="chip">{t('run.steps', { n: step })}</li>
+          {tokens > 0 && <li className="chip">{t('run.tokens', { n: tokens })}</li>}
+          {startedAt !== undefined && lastAt !== undefined && (
+            <li className="chip">{words.duration(Date.parse(lastAt) - Date.parse(startedAt))}</li>
+          )}
+          {run?.forkOf && (
+            <li className="chip">
+              <a href={hrefOf('runs', run.forkOf.runId)}>{t('run.forkOf', { step: run.forkOf.step })}</a>
+            </li>
+          )}
+        </ul>
+      </div>
+      {run && <RunActions run={run} view={view} />}
+    </header>
+  );
+}
+
+interface ScrubberProps {
+  readonly position: number;
+  readonly last: number;
+  readonly at: string | undefined;
+  readonly isLive: boolean;
+  readonly onMove: (position: number | undefined) => void;
+}
+
+function Scrubber({ position, last, at, isLive, onMove }: ScrubberProps): ReactNode {
+  const { words } = useConsole();
+  const isBack = position < last;
+  return (
+    <div className="scrubber">
+      <label>
+        <span className="unseen">{words.t('run.scrubber')}</span>
+        <input
+          type="range"
+          min={1}
+          max={last}
+          value={position}
+          aria-valuetext={words.t('run.at', { n: position, of: last })}
+          onChange={({ target }) => onMove(Number(target.value) >= last ? undefined : Number(target.value))}
+        />
+      </label>
+      <span className="scrubber-words muted small">
+        {words.t('run.at', { n: position, of: last })}
+        {at === undefined ? '' : ` · ${words.clock(at)}`}
+      </span>
+      <button type="button" className="ghost" disabled={!isBack} onClick={() => onMove(undefined)}>
+        <Icon name="play" size={14} /> {words.t(isLive ? 'run.follow' : 'run.toEnd')}
+      </button>
+    </div>
+  );
+}
+
+/** The arrow keys move through time wherever the focus is on no field. */
+function useScrubKeys(position: number, last: number, move: (position: number | undefined) => void): void {
+  useEffect(() => {
+    const press = (event: KeyboardEvent): void => {
+      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (step === undefined || isWriting(event)) return;
+      event.preventDefault();
+      const next = Math.max(1, position + step);
+      move(next >= last ? undefined : next);
+    };
+    addEventListener('keydown', press);
+    return () => removeEventListener('keydown', press);
+  }, [position, last, move]);
+}

@@ -1,0 +1,106 @@
+import { lazy, type ReactNode, Suspense, useCallback, useEffect, useMemo, useState } from 'react';
+import { PendingList, Thread } from '@toolloop/react';
+import { ChatScreen } from '../chat/chat-screen.js';
+import { Boundary, Loading } from '../parts/states.js';
+import { Words, wordsOf } from '../words/words.js';
+import { type Console, ConsoleContext } from './console-context.js';
+import { Feed } from './feed.js';
+import { Frame } from './frame.js';
+import type { Place } from './place.js';
+import { type Route, useRoute } from './route.js';
+import { clientOf, enter, type Entry, leave, type Session } from './session.js';
+import { show, useSettings } from './settings.js';
+import { SignIn } from './sign-in.js';
+
+const InboxScreen = lazy(() => import('../inbox/inbox-screen.js'));
+const RunsScreen = lazy(() => import('../runs/runs-screen.js'));
+const RunScreen = lazy(() => import('../runs/run-screen.js'));
+const ToolsScreen = lazy(() => import('../tools/tools-screen.js'));
+const WhyScreen = lazy(() => import('../tools/why-screen.js'));
+const UsageScreen = lazy(() => import('../office/usage-screen.js'));
+const AuditScreen = lazy(() => import('../office/audit-screen.js'));
+
+/** The page: the way in, then the console. */
+export function App({ place }: { readonly place: Place }): ReactNode {
+  const words = useLanguage();
+  const [entry, setEntry] = useState<Entry>();
+  const look = useCallback(() => {
+    enter(place).then(setEntry, (error: unknown) => setEntry({ ways: [], problem: String(error) }));
+  }, [place]);
+  useEffect(look, [look]);
+  useEffect(() => {
+    document.title = place.title;
+    show();
+  }, [place]);
+  if (!entry) return <div className="splash" />;
+  if (!('session' in entry)) return <SignIn {...{ place, words, entry }} onEntered={look} />;
+  return <SignedIn {...{ place, words }} session={entry.session} onLeft={look} />;
+}
+
+interface SignedInProps {
+  readonly place: Place;
+  readonly words: Words;
+  readonly session: Session;
+  readonly onLeft: () => void;
+}
+
+function SignedIn({ place, words, session, onLeft }: SignedInProps): ReactNode {
+  const route = useRoute();
+  const [sentence, announce] = useState('');
+  const lasting = useMemo(() => {
+    const client = clientOf(place, session);
+    return { client, pending: new PendingList(client), feed: new Feed(place) };
+  }, [place, session]);
+  const threadOf = useCallback(() => new Thread(lasting.client, { durable: session.durable }), [lasting, session]);
+  const [thread, setThread] = useState(threadOf);
+  useEffect(() => lasting.feed.start(), [lasting]);
+  const signOut = useCallback(() => void leave(place).finally(onLeft), [place, onLeft]);
+  const newThread = useCallback(() => setThread(threadOf()), [threadOf]);
+  const shown: Console = useMemo(
+    () => ({ place, session, words, thread, newThread, announce, signOut, ...lasting }),
+    [place, session, words, thread, newThread, signOut, lasting],
+  );
+  return (
+    <ConsoleContext value={shown}>
+      <Frame route={route}>
+        <Boundary key={route.section} words={words}>
+          <Suspense fallback={<Loading rows={5} />}>
+            <Screen route={route} />
+          </Suspense>
+        </Boundary>
+      </Frame>
+      <div className="unseen" role="status" aria-live="polite">
+        {sentence}
+      </div>
+    </ConsoleContext>
+  );
+}
+
+function Screen({ route: { section, path } }: { readonly route: Route }): ReactNode {
+  const [first, ...rest] = path;
+  switch (section) {
+    case 'inbox':
+      return <InboxScreen selected={first} />;
+    case 'runs':
+      return first === undefined ? <RunsScreen /> : <RunScreen key={first} runId={first} path={rest} />;
+    case 'tools':
+      return <ToolsScreen selected={first} />;
+    case 'why':
+      return <WhyScreen key={path.join('/')} tool={first} call={rest} />;
+    case 'usage':
+      return <UsageScreen />;
+    case 'audit':
+      return <AuditScreen />;
+    default:
+      return <ChatScreen />;
+  }
+}
+
+function useLanguage(): Words {
+  const { language } = useSettings();
+  const [words, setWords] = useState(() => new Words('en'));
+  useEffect(() => {
+    wordsOf(language).then(setWords, () => undefined);
+  }, [language]);
+  return words;
+}

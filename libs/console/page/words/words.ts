@@ -1,0 +1,87 @@
+import { EN, type WordKey } from './en.js';
+
+export type { WordKey } from './en.js';
+
+/** The sentences of one language; English where one is missing. */
+export type Catalogue = Readonly<Record<WordKey, string>>;
+
+type Values = Readonly<Record<string, string | number>>;
+
+const MINUTE_MS = 60_000;
+const SECOND_MS = 1_000;
+const STEPS = [
+  ['day', 86_400_000],
+  ['hour', 3_600_000],
+  ['minute', MINUTE_MS],
+  ['second', SECOND_MS],
+] as const;
+
+/** The words of one language, and its forms of numbers and times. */
+export class Words {
+  private readonly plurals: Intl.PluralRules;
+  private readonly numbers: Intl.NumberFormat;
+  private readonly times: Intl.DateTimeFormat;
+  private readonly clocks: Intl.DateTimeFormat;
+  private readonly distances: Intl.RelativeTimeFormat;
+
+  constructor(
+    readonly language: string,
+    private readonly catalogue: Catalogue = EN,
+  ) {
+    this.plurals = new Intl.PluralRules(language);
+    this.numbers = new Intl.NumberFormat(language);
+    this.times = new Intl.DateTimeFormat(language, { dateStyle: 'medium', timeStyle: 'short' });
+    this.clocks = new Intl.DateTimeFormat(language, { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3 });
+    this.distances = new Intl.RelativeTimeFormat(language, { numeric: 'auto' });
+  }
+
+  /** A sentence with its values. `{n|call|calls}` chooses by the number `n`. */
+  readonly t = (key: WordKey, values: Values = {}): string =>
+    this.catalogue[key].replaceAll(/\{(\w+)(?:\|([^|}]*)\|([^}]*))?\}/g, (_match, name: string, one?: string, other?: string) => {
+      const value = values[name] ?? '';
+      if (one !== undefined) return (this.plurals.select(Number(value)) === 'one' ? one : other) ?? '';
+      return typeof value === 'number' ? this.number(value) : value;
+    });
+
+  number(value: number): string {
+    return this.numbers.format(value);
+  }
+
+  /** A day and a time. */
+  time(iso: string): string {
+    return this.times.format(new Date(iso));
+  }
+
+  /** The time of a day, with milliseconds. */
+  clock(iso: string): string {
+    return this.clocks.format(new Date(iso));
+  }
+
+  /** The distance from now: "in 5 minutes", "yesterday". */
+  ago(iso: string, now = Date.now()): string {
+    const distance = Date.parse(iso) - now;
+    const [unit, size] = STEPS.find(([, ms]) => Math.abs(distance) >= ms) ?? (['second', SECOND_MS] as const);
+    return this.distances.format(Math.trunc(distance / size), unit);
+  }
+
+  duration(ms: number): string {
+    const [value, unit] = ms < SECOND_MS ? [ms, 'millisecond'] : ms < MINUTE_MS ? [ms / SECOND_MS, 'second'] : [ms / MINUTE_MS, 'minute'];
+    return new Intl.NumberFormat(this.language, {
+      style: 'unit',
+      unit,
+      unitDisplay: 'short',
+      maximumFractionDigits: unit === 'second' ? 1 : 0,
+    }).format(value);
+  }
+
+  money(amount: number, currency: string): string {
+    return new Intl.NumberFormat(this.language, { style: 'currency', currency }).format(amount);
+  }
+}
+
+/** Loads a language. English is there from the start. */
+export async function wordsOf(language: string): Promise<Words> {
+  if (language !== 'de') return new Words('en');
+  const { DE } = await import('./de.js');
+  return new Words('de', DE);
+}

@@ -1,0 +1,101 @@
+import type { CanActivate, Type } from '@nestjs/common';
+import type { RegisteredActor } from '@toolloop/core';
+import { CLASS, defineOptions, FUNCTION, TEXT } from '@toolloop/core/internal';
+import type { Caller, HttpRequest } from '@toolloop/http';
+import { ConfigurationError, type Finding } from '@toolloop/protocol';
+
+/** The name and the password that a person has typed on the console's own page. */
+export interface ConsoleCredentials {
+  readonly name: string;
+  readonly password: string;
+}
+
+type Found<Actor> = Caller<Actor> | null | undefined;
+
+/**
+ * Options of {@link ConsoleModule}: the way in, of which production needs one.
+ *
+ * @example
+ * const options: ConsoleOptions<User> = {
+ *   login: async ({ name, password }) => {
+ *     const user = await users.withPassword(name, password);
+ *     return user && { actor: user, tenant: user.tenantId };
+ *   },
+ *   secret: process.env.CONSOLE_SECRET,
+ * };
+ */
+export interface ConsoleOptions<Actor = RegisteredActor> {
+  /** A guard of the application that lets people see the page. The requests of the page are then those of any client: the `identity` of `ToolLoopHttpModule` must know them by a cookie. */
+  readonly guard?: Type<CanActivate>;
+  /** Finds the person who opens the page by a session of the application, such as its own cookie. They get a session of the console. */
+  session?(request: HttpRequest): Found<Actor> | Promise<Found<Actor>>;
+  /** Finds the person whose name and password were typed. Five tries a minute for each address and each name. */
+  login?(credentials: ConsoleCredentials): Found<Actor> | Promise<Found<Actor>>;
+  /** The person whom the one-time link lets in that a start prints outside of production. @default none: no link */
+  developer?(): Found<Actor> | Promise<Found<Actor>>;
+  /** Signs the sessions: at least 32 characters, the same in every process. @default a random one, with which sessions end with the process; production needs one */
+  readonly secret?: string;
+  /** The path of `ToolLoopHttpModule`, if it has one, such as `api`. @default none */
+  readonly api?: string;
+  /** The name of the application, in the title of the page. @default 'Toolloop' */
+  readonly title?: string;
+}
+
+/** The options that decide what Nest sets up, which cannot come from a factory. */
+export interface ConsoleExtras {
+  /** The path of the page. @default 'console' */
+  readonly path?: string;
+}
+
+export const CONSOLE_OPTIONS = Symbol('toolloop:console options');
+export const CONSOLE_PATH = Symbol('toolloop:console path');
+
+const SHORTEST_SECRET = 32;
+
+const CONSOLE = defineOptions<ConsoleOptions>({
+  guard: CLASS,
+  session: FUNCTION,
+  login: FUNCTION,
+  developer: FUNCTION,
+  secret: { ...TEXT, wanted: `a text of at least ${SHORTEST_SECRET} characters`, accept: isSecret },
+  api: TEXT,
+  title: TEXT,
+});
+
+function isSecret(text: unknown): boolean {
+  return typeof text === 'string' && text.length >= SHORTEST_SECRET;
+}
+
+/**
+ * Checks the options.
+ *
+ * @throws ConfigurationError where an option is wrong, and where nothing could open the console: without a gate in production, and without any way in elsewhere.
+ */
+export function assertConsole(options: ConsoleOptions, isProduction: boolean): void {
+  const findings = [...CONSOLE.findings(options, AT), ...gateFindings(options, isProduction)];
+  if (findings.length > 0) throw new ConfigurationError(findings);
+}
+
+const AT = 'ConsoleModule';
+
+function gateFindings({ guard, session, login, developer, secret }: ConsoleOptions, isProduction: boolean): Finding[] {
+  const hasGate = guard !== undefined || session !== undefined || login !== undefined;
+  const needsSecret = session !== undefined || login !== undefined;
+  const remedy =
+    'Give one: a guard of the application, session: (request) => ({ actor, tenant }), or login: ({ name, password }) => ({ actor, tenant }).';
+  const findings: Finding[] = [];
+  if (isProduction && !hasGate) findings.push({ at: AT, problem: 'The console has no gate, and this is production.', remedy });
+  if (!isProduction && !hasGate && developer === undefined)
+    findings.push({
+      at: AT,
+      problem: 'Nothing can open the console.',
+      remedy: `${remedy} Outside of production developer: () => ({ actor, tenant }) will do.`,
+    });
+  if (isProduction && needsSecret && secret === undefined)
+    findings.push({
+      at: AT,
+      problem: 'Nothing signs the sessions of the console in production, where several processes may serve it.',
+      remedy: `Give secret: a random text of at least ${SHORTEST_SECRET} characters.`,
+    });
+  return findings;
+}

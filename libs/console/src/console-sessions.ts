@@ -1,0 +1,223 @@
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { HttpException, HttpStatus, Inject, Injectable, Logger, type OnApplicationBootstrap, UnauthorizedException } from '@nestjs/common';
+import { HttpAdapterHost, ModuleRef } from '@nestjs/core';
+import { ActorIdentity, parseJson, RunOpener } from '@toolloop/core/internal';
+import { type Caller, Callers, type HttpRequest } from '@toolloop/http';
+import { isRecord } from '@toolloop/protocol';
+import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
+import { assertConsole, CONSOLE_OPTIONS, CONSOLE_PATH, type ConsoleCredentials, type ConsoleOptions } from './console-options.js';
+
+/** The header of every request of the page. A page of another origin cannot send it unasked, and only this one knows its value. */
+export const CONSOLE_HEADER = 'x-toolloop-console';
+
+/** What a cookie says. It is signed, and says nothing else. */
+interface SessionClaims {
+  readonly actorId: string;
+  readonly tenant: string;
+  /** The value that the page sends in its header. */
+  readonly csrf: string;
+  /** Milliseconds since 1970. */
+  readonly expiresAt: number;
+}
+
+/** A session that holds, and its person. */
+export interface ConsoleSession {
+  readonly caller: Caller;
+  readonly csrf: string;
+}
+
+const COOKIE = 'toolloop_console';
+const LIFE_MS = 8 * 3_600_000;
+const LINK_LIFE_MS = 15 * 60_000;
+const TRIES = 5;
+const TRIES_PER_S = 60;
+const TOKEN_BYTES = 32;
+
+/**
+ * Lets people in, and knows them again by a signed cookie that holds no secret. No user is kept here: the application says who they are, and its `ActorDirectory` loads them at
+ * each request, so that a person who has left is out at once.
+ */
+@Injectable()
+export class ConsoleSessions implements OnApplicationBootstrap {
+  readonly isProduction = process.env['NODE_ENV'] === 'production';
+  private readonly logger = new Logger('ToolLoopConsole');
+  private readonly key: string;
+  private readonly tries = new RateLimiterMemory({ points: TRIES, duration: TRIES_PER_S });
+  /** The one-time links that were not used yet, and until when each may be. */
+  private readonly links = new Map<string, number>();
+
+  constructor(
+    @Inject(CONSOLE_OPTIONS) private readonly options: ConsoleOptions,
+    @Inject(CONSOLE_PATH) private readonly path: string,
+    private readonly identity: ActorIdentity,
+    private readonly opener: RunOpener,
+    private readonly adapters: HttpAdapterHost,
+    modules: ModuleRef,
+  ) {
+    assertConsole(options, this.isProduction);
+    this.key = options.secret ?? randomBytes(TOKEN_BYTES).toString('base64url');
+    modules.get(Callers, { strict: false }).add((request) => this.callerOf(request));
+  }
+
+  /** Prints the link once the server listens. */
+  onApplicationBootstrap(): void {
+    this.adapters.listen$.subscribe(() => this.printLink());
+  }
+
+  /**
+   * Makes a link that lets the developer in once, within a quarter of an hour; undefined in production, and without a developer. The token stands behind the `#`, where no log and
+   * no server sees it.
+   *
+   * @example
+   * console.log(sessions.linkAt(await app.getUrl()));
+   */
+  linkAt(url: string): string | undefined {
+    if (this.isProduction || !this.options.developer) return undefined;
+    const token = randomBytes(TOKEN_BYTES).toString('base64url');
+    this.links.set(token, Date.now() + LINK_LIFE_MS);
+    return `${url.replace(/\/+$/, '')}/${this.path}#link=${token}`;
+  }
+
+  /** The number of segments of the page's path. */
+  get depth(): number {
+    return this.path.split('/').length;
+  }
+
+  /** Tells whether the application keeps runs that outlive their readers. */
+  get isDurable(): boolean {
+    try {
+      return this.opener.durable !== undefined;
+    } catch {
+      return false; // it says at each use that there is none
+    }
+  }
+
+  /** The ways in that the page may offer. */
+  get ways(): readonly string[] {
+    const { guard, session, login } = this.options;
+    return Object.entries({ guard, session, login }).flatMap(([way, given]) => (given === undefined ? [] : [way]));
+  }
+
+  /**
+   * Lets a person in who has typed a name and a password.
+   *
+   * @throws {HttpException} 401 for a wrong one, 429 for the sixth try of a minute from an address or for a name.
+   */
+  async logIn(credentials: ConsoleCredentials, address: string): Promise<Caller> {
+    const { login } = this.options;
+    if (!login) throw refused('This console has no login.');
+    await this.countTry(`name ${credentials.name}`);
+    await this.countTry(`address ${address}`);
+    const caller = await login(credentials);
+    if (!caller) throw refused('The name or the password is wrong.');
+    await this.tries.delete(`name ${credentials.name}`);
+    return caller;
+  }
+
+  /** Lets the developer in by a link, which is used up. @throws {HttpException} 401 for one that is used, too old or unknown. */
+  async redeem(token: string, address: string): Promise<Caller> {
+    await this.countTry(`address ${address}`);
+    const until = this.links.get(token) ?? 0;
+    this.links.delete(token);
+    const caller = until < Date.now() ? undefined : await this.options.developer?.();
+    if (!caller) throw refused('The link was used, or is too old. A restart of the application prints another one.');
+    return caller;
+  }
+
+  /** Lets a person in whom the application knows by a session of its own; undefined where it does not. */
+  async ofHost(request: HttpRequest): Promise<Caller | undefined> {
+    return (await this.options.session?.(request)) ?? undefined;
+  }
+
+  /** Makes the cookie of a session. @throws {HttpException} 500 where no session can be kept for this actor. */
+  cookieFor({ actor, tenant }: Caller, request: HttpRequest): string {
+    const actorId = this.identity.idOf(actor);
+    if (actorId === undefined) throw new UnauthorizedException({ code: 'no_actor_id', message: 'An actor of the console needs an id.' });
+    void this.opener.directory; // it says what to do where there is none
+    const csrf = randomBytes(TOKEN_BYTES).toString('base64url');
+    const claims: SessionClaims = { actorId, tenant, csrf, expiresAt: Date.now() + LIFE_MS };
+    const body = Buffer.from(JSON.stringify(claims)).toString('base64url');
+    return this.cookie(`${body}.${this.sign(body)}`, LIFE_MS / 1000, request);
+  }
+
+  /** Makes the cookie that ends a session. */
+  endingCookie(request: HttpRequest): string {
+    return this.cookie('', 0, request);
+  }
+
+  /** Finds the session of a request by its cookie alone, for what only the page's own origin can read. */
+  async find({ headers }: HttpRequest): Promise<ConsoleSession | undefined> {
+    const claims = this.claimsIn(cookieIn(headers.cookie));
+    if (!claims) return undefined;
+    const { actorId, tenant, csrf } = claims;
+    const actor = await this.opener.directory.find(actorId, tenant);
+    return actor === undefined ? undefined : { caller: { actor, tenant }, csrf };
+  }
+
+  private async callerOf(request: HttpRequest): Promise<Caller | undefined> {
+    const said = request.headers[CONSOLE_HEADER];
+    if (typeof said !== 'string') return undefined;
+    const session = await this.find(request);
+    return session && isSame(session.csrf, said) ? session.caller : undefined;
+  }
+
+  private claimsIn(cookie: string | undefined): SessionClaims | undefined {
+    const [body = '', signature = ''] = (cookie ?? '').split('.');
+    if (body === '' || !isSame(this.sign(body), signature)) return undefined;
+    const claims = parseJson(Buffer.from(body, 'base64url').toString());
+    return isClaims(claims) && claims.expiresAt > Date.now() ? claims : undefined;
+  }
+
+  private sign(body: string): string {
+    return createHmac('sha256', this.key).update(`${COOKIE} ${body}`).digest('base64url');
+  }
+
+  /** Host-only, since it names no domain. */
+  private cookie(value: string, maxAge: number, request: HttpRequest): string {
+    const isSecure = this.isProduction || ('protocol' in request && request.protocol === 'https');
+    return `${COOKIE}=${value}; Path=/; Max-Age=${maxAge}; HttpOnly; SameSite=Strict${isSecure ? '; Secure' : ''}`;
+  }
+
+  private async countTry(key: string): Promise<void> {
+    await this.tries.consume(key).catch((reason: unknown) => {
+      if (!(reason instanceof RateLimiterRes)) throw reason;
+      const retryAfter = Math.max(1, Math.ceil(reason.msBeforeNext / 1000));
+      throw new HttpException(
+        { code: 'too_many_tries', message: `These were ${TRIES} tries within a minute. Wait ${retryAfter} s.`, retryAfter },
+        HttpStatus.TOO_MANY_REQUESTS,
+      );
+    });
+  }
+
+  private printLink(): void {
+    const server: unknown = this.adapters.httpAdapter.getHttpServer();
+    const address: unknown = isListening(server) ? server.address() : undefined;
+    if (!isRecord(address)) return;
+    const link = this.linkAt(`http://127.0.0.1:${String(address['port'])}`);
+    if (link !== undefined) this.logger.log(`Open the console, once, at ${link}`);
+  }
+}
+
+function isListening(server: unknown): server is { address(): unknown } {
+  return typeof server === 'object' && server !== null && 'address' in server && typeof server.address === 'function';
+}
+
+function isClaims(value: unknown): value is SessionClaims & Record<string, unknown> {
+  if (!isRecord(value)) return false;
+  const { actorId, tenant, csrf, expiresAt } = value;
+  return [actorId, tenant, csrf].every((part) => typeof part === 'string') && typeof expiresAt === 'number';
+}
+
+function cookieIn(header: string | undefined): string | undefined {
+  const pairs = (header ?? '').split(';').map((pair) => pair.trim());
+  return pairs.find((pair) => pair.startsWith(`${COOKIE}=`))?.slice(COOKIE.length + 1);
+}
+
+function isSame(one: string, other: string): boolean {
+  const [a, b] = [Buffer.from(one), Buffer.from(other)];
+  return a.length === b.length && timingSafeEqual(a, b);
+}
+
+function refused(message: string): UnauthorizedException {
+  return new UnauthorizedException({ code: 'unauthorized', message });
+}

@@ -1,0 +1,52 @@
+import type { ToolLoopClient, WaitingRequest } from '@toolloop/client';
+import type { PendingReply } from '@toolloop/protocol';
+import { Observed, toError } from './observed.js';
+
+/** What waits for the actor, as a page shows it. */
+export interface PendingState {
+  readonly requests: readonly WaitingRequest[];
+  readonly isLoading: boolean;
+  readonly error?: Error | undefined;
+}
+
+/** The milliseconds between two looks at what waits, where nothing else tells of a change. */
+const EVERY_MS = 15_000;
+
+/** The list of what waits for the actor. Whoever shows it says when to look: it asks nothing by itself. */
+export class PendingList extends Observed<PendingState> {
+  constructor(private readonly client: ToolLoopClient) {
+    super({ requests: [], isLoading: true });
+  }
+
+  async refresh(): Promise<void> {
+    try {
+      const { error: _before, ...rest } = this.snapshot();
+      const requests = await this.client.pending();
+      this.replace({ ...rest, requests, isLoading: false });
+    } catch (thrown) {
+      this.show({ error: toError(thrown), isLoading: false });
+    }
+  }
+
+  /** Answers a request. It leaves the list whatever the server says, since it cannot be answered twice. */
+  async answer({ id, request }: WaitingRequest, reply: PendingReply): Promise<void> {
+    try {
+      await this.client.answer(request.runId, reply);
+    } finally {
+      this.show({ requests: this.snapshot().requests.filter((other) => other.id !== id) });
+      void this.refresh();
+    }
+  }
+
+  /** Looks now and then, until the returned function is called; 0 for once. */
+  watch(everyMs = EVERY_MS): () => void {
+    void this.refresh();
+    if (everyMs === 0) return () => undefined;
+    const timer = setInterval(() => void this.refresh(), everyMs);
+    return () => clearInterval(timer);
+  }
+
+  private replace(state: PendingState): void {
+    this.show({ error: undefined, ...state });
+  }
+}

@@ -1,0 +1,42 @@
+import type { Run, ToolLoopClient } from '@toolloop/client';
+import type { LoopEvent } from '@toolloop/protocol';
+import { isAbort, Observed, toError } from './observed.js';
+import { EMPTY_RUN, type RunView, withEvent } from './run-view.js';
+
+/** A run as a page shows it. */
+export interface RunState {
+  /** Absent until the server has said what it is. */
+  readonly run?: Run;
+  readonly events: readonly LoopEvent[];
+  readonly view: RunView;
+  /** `live`: events are read as they come. */
+  readonly reading: 'loading' | 'live' | 'complete';
+  readonly error?: Error;
+}
+
+/** The events of one run: those that there are, then those that come. */
+export class RunReader extends Observed<RunState> {
+  constructor(
+    private readonly client: ToolLoopClient,
+    readonly runId: string,
+  ) {
+    super({ events: [], view: EMPTY_RUN, reading: 'loading' });
+  }
+
+  /** Reads until the run has ended, or the signal is aborted. */
+  async follow(signal: AbortSignal): Promise<void> {
+    try {
+      this.show({ run: await this.client.run(this.runId) });
+      const { lastSequence } = this.snapshot().view;
+      for await (const event of this.client.events(this.runId, { after: lastSequence, signal })) this.take(event);
+      this.show({ reading: 'complete', run: await this.client.run(this.runId) });
+    } catch (thrown) {
+      if (!isAbort(thrown) && !signal.aborted) this.show({ error: toError(thrown), reading: 'complete' });
+    }
+  }
+
+  private take(event: LoopEvent): void {
+    const { events, view } = this.snapshot();
+    this.show({ events: [...events, event], view: withEvent(view, event), reading: 'live' });
+  }
+}

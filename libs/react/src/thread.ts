@@ -1,0 +1,101 @@
+import type { AnsweredRequest, Ask, ToolLoopClient } from '@toolloop/client';
+import type { LoopEvent, PendingReply } from '@toolloop/protocol';
+import { isAbort, Observed, toError } from './observed.js';
+import { EMPTY_RUN, type RunView, withEvent } from './run-view.js';
+
+/** A question of a conversation, and the run that answers it. */
+export interface Turn {
+  readonly id: string;
+  readonly question: string;
+  readonly run: RunView;
+  /** The failure of asking or reading; that of the run itself is in its view. */
+  readonly error?: Error;
+}
+
+/** A conversation as a page shows it. */
+export interface ThreadState {
+  readonly turns: readonly Turn[];
+  /** `waiting`: its last run waits for an answer of a person or of the client. */
+  readonly status: 'idle' | 'answering' | 'waiting';
+}
+
+/** Options of a {@link Thread}. */
+export interface ThreadOptions {
+  /** @default a new conversation */
+  readonly conversationId?: string;
+  /** Lets runs outlive the page and be read again. @default true */
+  readonly durable?: boolean;
+}
+
+/**
+ * A conversation: it asks, reads the events of the answers, and answers what they ask. It outlives the components that show it.
+ *
+ * @example
+ * const thread = new Thread(client);
+ * await thread.ask('What is the average spend of John Smith?');
+ */
+export class Thread extends Observed<ThreadState> {
+  readonly conversationId: string;
+  private readonly isDurable: boolean;
+  private reading = new AbortController();
+
+  constructor(
+    private readonly client: ToolLoopClient,
+    { conversationId = crypto.randomUUID(), durable = true }: ThreadOptions = {},
+  ) {
+    super({ turns: [], status: 'idle' });
+    this.conversationId = conversationId;
+    this.isDurable = durable;
+  }
+
+  /** Asks, and resolves once the answer is complete or waits for someone. */
+  async ask(message: string, options: Pick<Ask, 'rehearse'> = {}): Promise<void> {
+    const id = crypto.randomUUID();
+    this.show({ turns: [...this.snapshot().turns, { id, question: message, run: EMPTY_RUN }], status: 'answering' });
+    const { conversationId, isDurable: durable } = this;
+    this.reading = new AbortController();
+    const { signal } = this.reading;
+    await this.read(id, this.client.ask({ message, conversationId, ...options }, { durable, requestId: id, signal }));
+  }
+
+  /** Answers what a call asks, and reads on. A durable run is read on already. */
+  async answer(runId: string, reply: PendingReply): Promise<AnsweredRequest> {
+    const answered = await this.client.answer(runId, reply);
+    const turn = this.snapshot().turns.find(({ run }) => run.runId === runId);
+    if (turn && !this.isDurable) void this.read(turn.id, this.client.resume(runId));
+    return answered;
+  }
+
+  /** Stops the run that answers. */
+  async stop(): Promise<void> {
+    const { run } = this.snapshot().turns.at(-1) ?? {};
+    if (run?.runId !== undefined && run.status !== 'ended') await this.client.cancel(run.runId);
+    if (!this.isDurable || run?.runId === undefined) this.leave();
+  }
+
+  /** Stops reading, such as when the page is left. A durable run continues. */
+  leave(): void {
+    this.reading.abort();
+  }
+
+  private async read(id: string, events: AsyncIterable<LoopEvent>): Promise<void> {
+    try {
+      for await (const event of events) this.change(id, ({ run }) => ({ run: withEvent(run, event) }));
+      this.settle();
+    } catch (thrown) {
+      if (!isAbort(thrown)) this.change(id, () => ({ error: toError(thrown) }));
+      this.show({ status: 'idle' });
+    }
+  }
+
+  private settle(): void {
+    const last = this.snapshot().turns.at(-1);
+    this.show({ status: last?.run.status === 'waiting' ? 'waiting' : 'idle' });
+  }
+
+  private change(id: string, change: (turn: Turn) => Partial<Turn>): void {
+    const turns = this.snapshot().turns.map((turn) => (turn.id === id ? { ...turn, ...change(turn) } : turn));
+    const { status } = turns.at(-1)?.run ?? EMPTY_RUN;
+    this.show({ turns, status: status === 'ended' ? 'idle' : status === 'waiting' ? 'waiting' : 'answering' });
+  }
+}
