@@ -78,24 +78,24 @@ export function assertConsole(options: ConsoleOptions, isProduction: boolean): v
 
 const AT = 'ConsoleModule';
 
-function gateFindings({ guard, session, login, developer, secret }: ConsoleOptions, isProduction: boolean): Finding[] {
-  const hasGate = guard !== undefined || session !== undefined || login !== undefined;
-  const needsSecret = session !== undefined || login !== undefined;
-  const remedy =
-    'Give one: a guard of the application, session: (request) => ({ actor, tenant }), or login: ({ name, password }) => ({ actor, tenant }).';
-  const findings: Finding[] = [];
-  if (isProduction && !hasGate) findings.push({ at: AT, problem: 'The console has no gate, and this is production.', remedy });
-  if (!isProduction && !hasGate && developer === undefined)
-    findings.push({
-      at: AT,
-      problem: 'Nothing can open the console.',
-      remedy: `${remedy} Outside of production developer: () => ({ actor, tenant }) will do.`,
-    });
-  if (isProduction && needsSecret && secret === undefined)
-    findings.push({
-      at: AT,
-      problem: 'Nothing signs the sessions of the console in production, where several processes may serve it.',
-      remedy: `Give secret: a random text of at least ${SHORTEST_SECRET} characters.`,
-    });
-  return findings;
+const GATE =
+  'Give one: a guard of the application, session: (request) => ({ actor, tenant }), or login: ({ name, password }) => ({ actor, tenant }).';
+
+function gateFindings(options: ConsoleOptions, isProduction: boolean): Finding[] {
+  const has = (name: keyof ConsoleOptions): boolean => options[name] !== undefined;
+  if (has('guard')) return [];
+  if (!has('session') && !has('login')) return isProduction ? [NO_GATE] : has('developer') ? [] : [NO_WAY_IN];
+  return isProduction && !has('secret') ? [NO_SECRET] : [];
 }
+
+const NO_GATE: Finding = { at: AT, problem: 'The console has no gate, and this is production.', remedy: GATE };
+const NO_WAY_IN: Finding = {
+  at: AT,
+  problem: 'Nothing can open the console.',
+  remedy: `${GATE} Outside of production developer: () => ({ actor, tenant }) will do.`,
+};
+const NO_SECRET: Finding = {
+  at: AT,
+  problem: 'Nothing signs the sessions of the console in production, where several processes may serve it.',
+  remedy: `Give secret: a random text of at least ${SHORTEST_SECRET} characters.`,
+};

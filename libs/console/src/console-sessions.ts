@@ -10,7 +10,7 @@ import { assertConsole, CONSOLE_OPTIONS, CONSOLE_PATH, type ConsoleCredentials, 
 /** The header of every request of the page. A page of another origin cannot send it unasked, and only this one knows its value. */
 export const CONSOLE_HEADER = 'x-toolloop-console';
 
-/** What a cookie says. It is signed, and says nothing else. */
+/** The content of a cookie. It is signed, and says nothing else. */
 interface SessionClaims {
   readonly actorId: string;
   readonly tenant: string;
@@ -26,6 +26,7 @@ export interface ConsoleSession {
   readonly csrf: string;
 }
 
+const WAYS = ['guard', 'session', 'login'] as const;
 const COOKIE = 'toolloop_console';
 const LIFE_MS = 8 * 3_600_000;
 const LINK_LIFE_MS = 15 * 60_000;
@@ -94,8 +95,7 @@ export class ConsoleSessions implements OnApplicationBootstrap {
 
   /** The ways in that the page may offer. */
   get ways(): readonly string[] {
-    const { guard, session, login } = this.options;
-    return Object.entries({ guard, session, login }).flatMap(([way, given]) => (given === undefined ? [] : [way]));
+    return WAYS.filter((way) => this.options[way] !== undefined);
   }
 
   /**
@@ -104,24 +104,22 @@ export class ConsoleSessions implements OnApplicationBootstrap {
    * @throws {HttpException} 401 for a wrong one, 429 for the sixth try of a minute from an address or for a name.
    */
   async logIn(credentials: ConsoleCredentials, address: string): Promise<Caller> {
-    const { login } = this.options;
-    if (!login) throw refused('This console has no login.');
-    await this.countTry(`name ${credentials.name}`);
-    await this.countTry(`address ${address}`);
-    const caller = await login(credentials);
+    const keys = [`name ${credentials.name}`, `address ${address}`];
+    await this.countTries(keys);
+    const caller = await this.options.login?.(credentials);
     if (!caller) throw refused('The name or the password is wrong.');
-    await this.tries.delete(`name ${credentials.name}`);
-    return caller;
+    return this.uncounted(keys, caller);
   }
 
   /** Lets the developer in by a link, which is used up. @throws {HttpException} 401 for one that is used, too old or unknown. */
   async redeem(token: string, address: string): Promise<Caller> {
-    await this.countTry(`address ${address}`);
+    const keys = [`address ${address}`];
+    await this.countTries(keys);
     const until = this.links.get(token) ?? 0;
     this.links.delete(token);
     const caller = until < Date.now() ? undefined : await this.options.developer?.();
     if (!caller) throw refused('The link was used, or is too old. A restart of the application prints another one.');
-    return caller;
+    return this.uncounted(keys, caller);
   }
 
   /** Lets a person in whom the application knows by a session of its own; undefined where it does not. */
@@ -178,15 +176,14 @@ export class ConsoleSessions implements OnApplicationBootstrap {
     return `${COOKIE}=${value}; Path=/; Max-Age=${maxAge}; HttpOnly; SameSite=Strict${isSecure ? '; Secure' : ''}`;
   }
 
-  private async countTry(key: string): Promise<void> {
-    await this.tries.consume(key).catch((reason: unknown) => {
-      if (!(reason instanceof RateLimiterRes)) throw reason;
-      const retryAfter = Math.max(1, Math.ceil(reason.msBeforeNext / 1000));
-      throw new HttpException(
-        { code: 'too_many_tries', message: `These were ${TRIES} tries within a minute. Wait ${retryAfter} s.`, retryAfter },
-        HttpStatus.TOO_MANY_REQUESTS,
-      );
-    });
+  /** Gives the try back of a person who was let in. */
+  private async uncounted(keys: readonly string[], caller: Caller): Promise<Caller> {
+    for (const key of keys) await this.tries.reward(key);
+    return caller;
+  }
+
+  private async countTries(keys: readonly string[]): Promise<void> {
+    for (const key of keys) await this.tries.consume(key).catch(refuseTry);
   }
 
   private printLink(): void {
@@ -196,6 +193,13 @@ export class ConsoleSessions implements OnApplicationBootstrap {
     const link = this.linkAt(`http://127.0.0.1:${String(address['port'])}`);
     if (link !== undefined) this.logger.log(`Open the console, once, at ${link}`);
   }
+}
+
+function refuseTry(reason: unknown): never {
+  if (!(reason instanceof RateLimiterRes)) throw reason;
+  const retryAfter = Math.max(1, Math.ceil(reason.msBeforeNext / 1000));
+  const message = `These were ${TRIES} tries within a minute. Wait ${retryAfter} s.`;
+  throw new HttpException({ code: 'too_many_tries', message, retryAfter }, HttpStatus.TOO_MANY_REQUESTS);
 }
 
 function isListening(server: unknown): server is { address(): unknown } {

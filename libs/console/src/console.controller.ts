@@ -51,7 +51,7 @@ const ACTIONS: readonly OperatorAction[] = ['explain', 'killSwitch', 'policy', '
 
 const STRICT = new ValidationPipe({ transform: true, whitelist: true, forbidNonWhitelisted: true });
 
-/** What a person types, or the token of a link. */
+/** The name and the password that a person types, or the token of a link. */
 export class WayIn {
   @IsOptional() @IsString() @MaxLength(256) name?: string;
   @IsOptional() @IsString() @MaxLength(1024) password?: string;
@@ -103,7 +103,7 @@ export class ConsoleController {
   ) {}
 
   /** Shows the page, which holds nothing of anyone. A person whom the application knows by a session of its own gets one of the console here. */
-  @Get(['', '/'])
+  @Get()
   async page(@Req() request: HttpRequest, @Res({ passthrough: true }) response: unknown): Promise<string> {
     const isKnown = (await this.sessions.find(request)) !== undefined;
     const caller = isKnown ? undefined : await this.sessions.ofHost(request);

@@ -7,7 +7,7 @@ import { ConsoleSessions } from './console-sessions.js';
 
 const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<ConsoleOptions>({ optionsInjectionToken: CONSOLE_OPTIONS })
   .setClassMethodName('forRoot')
-  .setExtras<ConsoleExtras>({}, (definition, { path = 'console' }) => {
+  .setExtras<ConsoleExtras>({ path: 'console' }, (definition, { path = 'console' }) => {
     const trimmed = path.replace(/^\/+|\/+$/g, '');
     return {
       ...definition,

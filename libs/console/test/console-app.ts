@@ -17,7 +17,7 @@ class People extends ActorDirectory {
 }
 
 /** Answers as the people of the tests: `alice` with the password `secret`, and one who is let in and is not in the directory. */
-export const login: NonNullable<ConsoleOptions<unknown>['login']> = ({ name, password }) => {
+export const login: NonNullable<ConsoleOptions['login']> = ({ name, password }) => {
   const person = [ALICE, GONE].find(({ id }) => id === name && password === 'secret');
   return person && { actor: person, tenant: 'acme' };
 };
@@ -28,7 +28,7 @@ interface ConsoleApp {
 }
 
 export async function serveConsole(
-  options: ConsoleOptions<unknown> & { readonly path?: string },
+  options: ConsoleOptions & { readonly path?: string },
   { platform = 'express', prefix = '' }: { readonly platform?: 'express' | 'fastify'; readonly prefix?: string } = {},
 ): Promise<ConsoleApp> {
   const built = await Test.createTestingModule({
@@ -40,7 +40,7 @@ export async function serveConsole(
         providers: [{ provide: ActorDirectory, useClass: People }],
       }),
       ToolLoopHttpModule.forRoot({ identity: () => undefined }),
-      ConsoleModule.forRoot(options as ConsoleOptions),
+      ConsoleModule.forRoot(options),
     ],
   }).compile();
   const adapter = platform === 'express' ? new ExpressAdapter() : new FastifyAdapter({ forceCloseConnections: true });

@@ -27,6 +27,10 @@ function cookieOf(response: Response): string {
 
 const OUT = { ways: ['login'] };
 
+async function asked(headers: Record<string, string>): Promise<number> {
+  return (await fetch(`${url}/runs`, { headers })).status;
+}
+
 async function sessionOf(cookie: string, at = url): Promise<{ readonly status: number; readonly body: Record<string, unknown> }> {
   const response = await fetch(`${at}/console/session`, { headers: { cookie } });
   return { status: response.status, body: (await response.json()) as Record<string, unknown> };
@@ -61,7 +65,6 @@ describe('the way into the console', () => {
   it('opens the routes of the application with the cookie and the header that only the page knows, and with neither alone', async () => {
     const cookie = cookieOf(await signIn({ name: 'alice', password: 'secret' }));
     const { csrf } = (await sessionOf(cookie)).body;
-    const asked = async (headers: Record<string, string>): Promise<number> => (await fetch(`${url}/runs`, { headers })).status;
     expect(await asked({ cookie, [HEADER]: String(csrf) })).toBe(200);
     expect(await asked({ cookie })).toBe(401);
     expect(await asked({ cookie, [HEADER]: 'guessed' })).toBe(401);
@@ -85,7 +88,7 @@ describe('the way into the console', () => {
   it('tells the sixth try of a minute for a name when to come again', async () => {
     const tries = [1, 2, 3, 4, 5, 6].map(() => signIn({ name: 'mallory', password: 'guess' }));
     const answers = await Promise.all(tries);
-    expect(answers.map(({ status }) => status).toSorted()).toEqual([401, 401, 401, 401, 401, 429].slice(0, answers.length));
+    expect(answers.filter(({ status }) => status === 401)).toHaveLength(5);
     const refused = answers.find(({ status }) => status === 429);
     expect(Number(refused?.headers.get('retry-after'))).toBeGreaterThan(0);
   });

@@ -19,7 +19,7 @@ import { ToolLoopExceptionFilter } from './exception-filter.js';
 import { CallerLimits } from './caller-limits.js';
 import { type Caller, HTTP_OPTIONS, type HttpRequest, type ToolLoopHttpOptions } from './http-options.js';
 
-const callers = new WeakMap<object, Caller>();
+const known = new WeakMap<object, Caller>();
 
 /** Far deeper than any body of these routes, far shallower than the stack of the validation that walks it. */
 const MAX_DEPTH = 32;
@@ -63,7 +63,7 @@ export class CallerGuard implements CanActivate {
     if (!caller) throw new UnauthorizedException({ code: 'unauthorized', message: 'Say who is asking.' });
     await this.limits.admit(caller, request);
     assertShallow(request.body);
-    callers.set(request, caller);
+    known.set(request, caller);
     return true;
   }
 }
@@ -75,7 +75,7 @@ export function CallerController(path: string): ClassDecorator {
 
 /** The parameter receives the caller whom the guard let in. */
 export const CurrentCaller = createParamDecorator((_options: unknown, context: ExecutionContext): Caller => {
-  const caller = callers.get(context.switchToHttp().getRequest<HttpRequest>());
+  const caller = known.get(context.switchToHttp().getRequest<HttpRequest>());
   if (caller) return caller;
   throw new UnauthorizedException({ code: 'unauthorized', message: 'This route has no guard that says who is asking.' });
 });

@@ -44,7 +44,7 @@ export function useRun(client: ToolLoopClient, runId: string): RunState {
 }
 
 /**
- * What waits for the actor: approvals, questions, calls that a client is to make, rehearsals.
+ * The requests that wait for the actor: approvals, questions, calls that a client is to make, rehearsals.
  *
  * @example
  * const { requests, list } = usePending(client);

@@ -2,7 +2,7 @@ import type { ToolLoopClient, WaitingRequest } from '@toolloop/client';
 import type { PendingReply } from '@toolloop/protocol';
 import { Observed, toError } from './observed.js';
 
-/** What waits for the actor, as a page shows it. */
+/** The requests that wait for the actor, as a page shows them. */
 export interface PendingState {
   readonly requests: readonly WaitingRequest[];
   readonly isLoading: boolean;
@@ -12,7 +12,7 @@ export interface PendingState {
 /** The milliseconds between two looks at what waits, where nothing else tells of a change. */
 const EVERY_MS = 15_000;
 
-/** The list of what waits for the actor. Whoever shows it says when to look: it asks nothing by itself. */
+/** The list of what waits for the actor. The page that shows it says when to look: it asks nothing by itself. */
 export class PendingList extends Observed<PendingState> {
   constructor(private readonly client: ToolLoopClient) {
     super({ requests: [], isLoading: true });

@@ -34,7 +34,7 @@ export interface BeltTool {
   readonly gone?: string;
 }
 
-/** What a call asks people or a client. */
+/** A request of a call to people or a client. */
 export type OpenRequest =
   | { readonly kind: 'approval'; readonly request: ApprovalRequest }
   | { readonly kind: 'question'; readonly request: QuestionRequest }
@@ -245,7 +245,7 @@ function ofRequests(view: RunView, event: LoopEvent): RunView {
     case 'approval-request':
       return asked(view, event.sequence, { kind: 'approval', request: event.approval });
     case 'pending-request':
-      return event.kind === 'rehearsal' ? { ...view, rehearsal: event.request } : asked(view, event.sequence, event);
+      return event.kind === 'rehearsal' ? { ...view, rehearsal: event.request } : asked(view, event.sequence, toOpen(event));
     case 'approval-decision': {
       const { approvalId, ...said } = event.decision;
       return answered(view, approvalId, { ...said, by: event.decidedBy });
@@ -262,9 +262,9 @@ function ofRequests(view: RunView, event: LoopEvent): RunView {
   }
 }
 
-function asked(view: RunView, sequence: number, { kind, request }: OpenRequest): RunView {
+function asked(view: RunView, sequence: number, open: OpenRequest): RunView {
+  const { request } = open;
   const { answer: _before, ...call } = callOf(view, { ...request, sequence });
-  const open = { kind, request } as OpenRequest;
   const { presentation } = request;
   return withCall(view, {
     ...call,
@@ -272,6 +272,10 @@ function asked(view: RunView, sequence: number, { kind, request }: OpenRequest):
     ...(presentation && { presentation }),
     ...('args' in request && { args: request.args }),
   });
+}
+
+function toOpen(event: Exclude<LoopEventOf<'pending-request'>, { readonly kind: 'rehearsal' }>): OpenRequest {
+  return event.kind === 'question' ? { kind: event.kind, request: event.request } : { kind: event.kind, request: event.request };
 }
 
 /** The id under which a request is answered. */

@@ -94,7 +94,11 @@ export class Thread extends Observed<ThreadState> {
   }
 
   private change(id: string, change: (turn: Turn) => Partial<Turn>): void {
-    const turns = this.snapshot().turns.map((turn) => (turn.id === id ? { ...turn, ...change(turn) } : turn));
+    const before = this.snapshot().turns;
+    const index = before.findIndex((turn) => turn.id === id);
+    const turn = before[index];
+    if (!turn) return;
+    const turns = before.with(index, { ...turn, ...change(turn) });
     const { status } = turns.at(-1)?.run ?? EMPTY_RUN;
     this.show({ turns, status: status === 'ended' ? 'idle' : status === 'waiting' ? 'waiting' : 'answering' });
   }

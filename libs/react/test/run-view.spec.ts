@@ -9,7 +9,7 @@ const RUN = 'run-1';
 const USAGE = { inputTokens: 10, outputTokens: 2, cachedInputTokens: 0, reasoningTokens: 0 };
 
 function stamped(...bodies: readonly LoopEventBody[]): LoopEvent[] {
-  return bodies.map((body, index) => ({ ...body, runId: RUN, sequence: index + 1, timestamp: `2026-11-25T10:00:0${index % 10}.000Z` }));
+  return bodies.map((body, index) => Object.assign({}, body, { runId: RUN, sequence: index + 1, timestamp: '2026-11-25T10:00:00.000Z' }));
 }
 
 function result(more: object): LoopEventBody {

@@ -1,4 +1,4 @@
-import { type FormEvent, type KeyboardEvent, type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from 'react';
+import { type SubmitEvent, type KeyboardEvent, type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import { type BeltTool, type RunPart, type RunView, type Turn, useObserved } from '@toolloop/react';
 import { Belt } from '../parts/belt.js';
 import { CallCard } from '../parts/call-card.js';
@@ -170,7 +170,7 @@ function Composer({ isAnswering }: { readonly isAnswering: boolean }): ReactNode
     setText('');
     field.current?.focus();
   };
-  const submit = (event: FormEvent): void => {
+  const submit = (event: SubmitEvent): void => {
     event.preventDefault();
     send();
   };

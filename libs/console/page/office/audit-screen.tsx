@@ -3,6 +3,7 @@ import { isJsonObject, type JsonObject } from './json-lines.js';
 import { readLines } from './json-lines.js';
 import { useLoaded } from '../parts/loaded.js';
 import { Icon } from '../parts/icon.js';
+import { textOf } from '../parts/names.js';
 import { Failed, Loading, Notice } from '../parts/states.js';
 import { VirtualList } from '../parts/virtual-list.js';
 import { useConsole } from '../shell/console-context.js';
@@ -50,7 +51,7 @@ function Lines(): ReactNode {
         <span>{t('audit.search')}</span>
         <input type="search" value={wanted} onChange={({ target }) => setWanted(target.value)} />
       </label>
-      <VirtualList items={shown} rowHeight={ROW_HEIGHT} label={t('nav.audit')} keyOf={({ hash }) => String(hash)}>
+      <VirtualList items={shown} rowHeight={ROW_HEIGHT} label={t('nav.audit')} keyOf={({ hash }) => textOf(hash)}>
         {(line) => <Line line={line} />}
       </VirtualList>
     </>
@@ -88,9 +89,11 @@ function Line({ line }: { readonly line: JsonObject }): ReactNode {
   return (
     <details className="event">
       <summary>
-        <time className="muted small">{words.time(String(at))}</time>
-        <span className="event-type">{String(kind)}</span>
-        <span className="event-line">{[declaredId, said, actorId].filter((part) => part !== undefined).join(' · ')}</span>
+        <time className="muted small">{words.time(textOf(at))}</time>
+        <span className="event-type">{textOf(kind)}</span>
+        <span className="event-line">
+          {[declaredId, said, actorId].flatMap((part) => (part === undefined ? [] : [textOf(part)])).join(' · ')}
+        </span>
       </summary>
       <pre className="json">{JSON.stringify(line, null, 2)}</pre>
     </details>

@@ -39,10 +39,13 @@ function UsageScreen(): ReactNode {
 }
 export default UsageScreen; // oxlint-disable-line import/no-default-export -- React's lazy loads a default
 
+function tokens({ inputTokens, outputTokens }: UsageSums): number {
+  return inputTokens + outputTokens;
+}
+
 function Charts({ rows, group }: { readonly rows: readonly UsageSums[]; readonly group: UsageGroup }): ReactNode {
   const { words } = useConsole();
   const { t } = words;
-  const tokens = ({ inputTokens, outputTokens }: UsageSums): number => inputTokens + outputTokens;
   const total = (measure: (row: UsageSums) => number): number => rows.reduce((sum, row) => sum + measure(row), 0);
   const [calls, answers, used, usd] = [total((row) => row.calls), total((row) => row.answers), total(tokens), total((row) => row.usd)];
   return (

@@ -25,7 +25,7 @@ export function summaryOf(args: JsonObject | undefined): string {
   const entries = Object.entries(args ?? {}).filter(([, value]) => value !== null && typeof value !== 'object');
   return entries
     .slice(0, MOST_VALUES)
-    .map(([name, value]) => `${name}: ${cut(String(value))}`)
+    .map(([name, value]) => `${name}: ${cut(textOf(value))}`)
     .join(' · ');
 }
 

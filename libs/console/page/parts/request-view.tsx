@@ -1,4 +1,4 @@
-import { type FormEvent, type ReactNode, useState } from 'react';
+import { type SubmitEvent, type ReactNode, useState } from 'react';
 import { type OpenRequest, type RequestAnswer, requestIdOf, useObserved } from '@toolloop/react';
 import { ToolLoopHttpError, type WaitingRequest } from '@toolloop/client';
 import type { ApprovalRequest, PendingReply, RehearsalRequest, ToolPreview } from '@toolloop/protocol';
@@ -194,10 +194,9 @@ function DecisionForm({ open, isBusy, send }: DecisionProps): ReactNode {
     const isRemembered = decision === 'approve' && typed.get('remember') !== null;
     send({ approvalId: open.request.approvalId, ...said }, isRemembered ? { remember: true } : undefined);
   };
-  const submit = (event: FormEvent<HTMLFormElement>): void => {
+  const submit = (event: SubmitEvent<HTMLFormElement>): void => {
     event.preventDefault();
-    const { submitter } = event.nativeEvent as SubmitEvent;
-    decide(submitter?.getAttribute('value') === 'deny' ? 'deny' : 'approve', event.currentTarget);
+    decide(event.nativeEvent.submitter?.getAttribute('value') === 'deny' ? 'deny' : 'approve', event.currentTarget);
   };
   return (
     <form className="decision" onSubmit={submit}>

@@ -19,7 +19,7 @@ export function ResultView({ value, form }: { readonly value: JsonValue; readonl
 }
 
 function formOf(value: JsonValue): Form {
-  if (Array.isArray(value)) return value.length > 0 && value.every((row) => isObject(row) && isFlat(row)) ? 'table' : 'json';
+  if (Array.isArray(value)) return value.length > 0 && value.every((row: JsonValue) => isObject(row) && isFlat(row)) ? 'table' : 'json';
   if (!isObject(value)) return 'text';
   return isFlat(value) && Object.keys(value).length <= MOST_METRICS ? 'metrics' : 'json';
 }
@@ -93,8 +93,11 @@ export function isObject(value: JsonValue | undefined): value is JsonObject {
 }
 
 function isFlat(value: JsonObject): boolean {
-  const isScalar = (one: JsonValue | undefined): boolean => typeof one !== 'object' || one === null;
   return Object.values(value).every(
     (one) => isScalar(one) || (isObject(one) && 'currency' in one) || (Array.isArray(one) && one.every(isScalar)),
   );
+}
+
+function isScalar(value: JsonValue | undefined): boolean {
+  return typeof value !== 'object' || value === null;
 }

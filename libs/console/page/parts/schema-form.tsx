@@ -1,4 +1,4 @@
-import { type FormEvent, type ReactNode, useId, useState } from 'react';
+import { type SubmitEvent, type ReactNode, useId, useState } from 'react';
 import type { JSONSchema7 } from 'json-schema';
 import type { JsonObject, JsonValue } from '@toolloop/protocol';
 import { useWords } from '../shell/console-context.js';
@@ -23,7 +23,7 @@ export function SchemaForm({ schema, submit, isBusy = false, initial = {}, onSub
   const properties = isWhole ? { [WHOLE]: schema } : (schema.properties ?? {});
   const required = new Set(isWhole ? [WHOLE] : schema.required);
   const [problem, setProblem] = useState<string>();
-  const send = (event: FormEvent<HTMLFormElement>): void => {
+  const send = (event: SubmitEvent<HTMLFormElement>): void => {
     event.preventDefault();
     const typed = new FormData(event.currentTarget);
     try {
@@ -98,8 +98,8 @@ function Input({ common, schema, start }: InputProps): ReactNode {
     return (
       <select {...common} defaultValue={text}>
         {!common.required && <option value="" />}
-        {schema.enum.map((choice) => (
-          <option key={String(choice)}>{String(choice)}</option>
+        {schema.enum.map(toText).map((choice) => (
+          <option key={choice}>{choice}</option>
         ))}
       </select>
     );
@@ -139,7 +139,7 @@ function valuesIn(typed: FormData, properties: NonNullable<JSONSchema7['properti
 /** The value of a field: absent where nothing was typed, so that defaults and optional fields stay what they are. */
 function valueOf(text: string, schema: JSONSchema7): JsonValue | undefined {
   if (text === '') return undefined;
-  if (schema.enum) return schema.enum.map(toJson).find((choice) => String(choice) === text) ?? text;
+  if (schema.enum) return schema.enum.map(toJson).find((choice) => textOf(choice) === text) ?? text;
   switch (typeOf(schema)) {
     case 'integer':
     case 'number':
@@ -167,5 +167,10 @@ function defaultOf(schema: JSONSchema7): JsonValue | undefined {
 function toJson(value: unknown): JsonValue {
   if (value === null || typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') return value;
   if (Array.isArray(value)) return value.map(toJson);
-  return Object.fromEntries(Object.entries(Object(value)).map(([name, one]) => [name, toJson(one)]));
+  if (typeof value !== 'object') return null;
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, toJson(one)]));
+}
+
+function toText(value: unknown): string {
+  return textOf(toJson(value));
 }

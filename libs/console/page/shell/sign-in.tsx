@@ -1,4 +1,4 @@
-import { type FormEvent, type ReactNode, useState } from 'react';
+import { type SubmitEvent, type ReactNode, useState } from 'react';
 import { Icon } from '../parts/icon.js';
 import type { Words } from '../words/words.js';
 import type { Place } from './place.js';
@@ -16,7 +16,7 @@ export function SignIn({ place, words: { t }, entry, onEntered }: SignInProps): 
   const [problem, setProblem] = useState(entry.problem);
   const [isBusy, setBusy] = useState(false);
   const hasLogin = entry.ways.includes('login');
-  const submit = (event: FormEvent<HTMLFormElement>): void => {
+  const submit = (event: SubmitEvent<HTMLFormElement>): void => {
     event.preventDefault();
     const typed = new FormData(event.currentTarget);
     setBusy(true);

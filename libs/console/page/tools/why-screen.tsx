@@ -1,4 +1,4 @@
-import { type FormEvent, type ReactNode, useCallback } from 'react';
+import { type SubmitEvent, type ReactNode, useCallback } from 'react';
 import type { ExplainedCall, ExplainedTool } from '@toolloop/client';
 import { Icon } from '../parts/icon.js';
 import { useLoaded } from '../parts/loaded.js';
@@ -43,7 +43,7 @@ const AS = 'as';
 
 function Ask({ tool, call: [kind, actorId] }: WhyScreenProps): ReactNode {
   const { words } = useConsole();
-  const ask = (event: FormEvent<HTMLFormElement>): void => {
+  const ask = (event: SubmitEvent<HTMLFormElement>): void => {
     event.preventDefault();
     const typed = new FormData(event.currentTarget);
     const [id, actor] = [typed.get('tool'), typed.get('actor')];
