@@ -21,12 +21,18 @@ export function isObject(value: unknown): value is Readonly<Record<string, unkno
 
 /** Tells whether a value nests objects and lists deeper than a number of levels. It visits level by level, to protect the stack. */
 export function isDeeperThan(levels: number, value: unknown): boolean {
-  let level = [value].filter(isObject);
+  let level: object[] = isObject(value) ? [value] : [];
   for (let depth = 0; level.length > 0; depth += 1) {
     if (depth >= levels) return true;
-    level = level.flatMap((container) => Object.values(container).filter(isObject));
+    const next: object[] = [];
+    for (const container of level) addObjects(Object.values(container), next);
+    level = next;
   }
   return false;
+}
+
+function addObjects(values: readonly unknown[], to: object[]): void {
+  for (const value of values) if (isObject(value)) to.push(value);
 }
 
 /** Tells whether a value is an object and not a list. */

@@ -165,16 +165,16 @@ export class LiveRun implements EnclosingRun {
     const values = this.valuesUnder(policies, actor);
     if (!own) this.noteOffer(offered, read, values);
     const { run, requestId } = own ?? this.plan.execution;
-    const { approvals, emit } = own ?? this;
+    const { approvals, emit, signal } = own ?? this;
     const flow = own?.flow ?? this.flow.at(read);
-    return { ...this.sharedScope(offered, toolset, values), run, requestId, actor, policies, flow, approvals, emit };
+    return { ...this.sharedScope(offered, toolset, values), run, requestId, actor, policies, flow, approvals, emit, signal };
   }
 
   /** The part of a scope that is the same for the next call in most cases. */
   private sharedScope(offered: Toolset, toolset: Toolset, values: RunValues | undefined): SharedScope {
     const { shared } = this;
     if (shared?.offered === offered && shared.toolset === toolset && shared.scope.values === values) return shared.scope;
-    const { plan, spending, pages, rehearsal, signal } = this;
+    const { plan, spending, pages, rehearsal } = this;
     const subRuns = this.start.subRuns.within(this, toolset);
     const scope: SharedScope = {
       ...plan.execution,
@@ -186,7 +186,6 @@ export class LiveRun implements EnclosingRun {
       ...(rehearsal && { rehearsal }),
       ...(subRuns && { subRuns }),
       ...(plan.hooks && { hooks: plan.hooks }),
-      signal,
     };
     this.shared = { offered, toolset, scope };
     return scope;
@@ -246,10 +245,10 @@ export class LiveRun implements EnclosingRun {
 }
 
 /** The part of a scope that a call of a session has to itself. */
-export type OwnScope = Pick<ExecutionScope, 'run' | 'requestId' | 'approvals' | 'flow' | 'emit'>;
+export type OwnScope = Pick<ExecutionScope, 'run' | 'requestId' | 'approvals' | 'flow' | 'emit' | 'signal'>;
 
 /** The part of a scope that calls have in common. */
-type SharedScope = Omit<ExecutionScope, 'flow' | 'approvals' | 'emit'>;
+type SharedScope = Omit<ExecutionScope, 'flow' | 'approvals' | 'emit' | 'signal'>;
 
 /** The part of a run that only its models need, made when they first do: a run of one call has none. */
 interface ModelAccounts {

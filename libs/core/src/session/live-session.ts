@@ -11,7 +11,7 @@ import {
   type ToolsChange,
   type ToolSession,
 } from '../contracts/session.js';
-import { Interruption } from '../execution/call-failure.js';
+import { Interruption, type LinkedSignal, linkSignal } from '../execution/call-failure.js';
 import { asRun } from '../execution/store-calls.js';
 import { RunInputs } from '../loop/event-outlet.js';
 import { LiveRun, type OwnScope } from '../loop/live-run.js';
@@ -53,6 +53,8 @@ export class LiveSession implements ToolSession {
   private bound: { readonly of: Toolset; readonly tools: ReadonlyMap<string, SessionTool> } | undefined;
   private closing: Promise<void> | undefined;
   private flow: MessageFlow | undefined;
+  /** The signals of the calls under way that their callers can abort. */
+  private readonly links = new Set<LinkedSignal>();
 
   constructor(
     private readonly plan: RunPlan,
@@ -116,9 +118,7 @@ export class LiveSession implements ToolSession {
     this.begin();
     try {
       if (this.services.loop.isBehind(this.live)) await this.change((state) => this.services.loop.followSources(state, this.live));
-      const made = await (this.needsRun(options)
-        ? this.runFor(options).make(call)
-        : asRun(this.abortion.signal, () => this.stepped(call, options)));
+      const made = await (this.needsRun(options) ? this.runFor(options).make(call) : this.alone(call, options));
       if (!made.waiting && this.isCountedEnd(made)) await this.noteEnd(made);
       return made;
     } finally {
@@ -166,15 +166,9 @@ export class LiveSession implements ToolSession {
   }
 
   /** Returns whether something beside the tool is told or waited for, or may end the call before the session. */
-  private needsRun({ signal, approvals = this.plan.options.approvals }: SessionCallOptions): boolean {
+  private needsRun({ approvals = this.plan.options.approvals }: SessionCallOptions): boolean {
     const { hooks, options } = this.plan;
-    return (
-      signal !== undefined ||
-      hooks !== undefined ||
-      approvals === 'wait' ||
-      options.onToolError === 'retry' ||
-      this.services.sinks.length > 0
-    );
+    return hooks !== undefined || approvals === 'wait' || options.onToolError === 'retry' || this.services.sinks.length > 0;
   }
 
   /** An id of the session and a number: a random one for each call would cost as much as its validation. */
@@ -187,8 +181,21 @@ export class LiveSession implements ToolSession {
     return new CallRun(this.planFor(options, runId), this.services, this.abortion.signal, options.onProgress);
   }
 
+  /** Makes a call that ends with the session, or with its caller's signal. */
+  private async alone(call: ToolCall, options: SessionCallOptions): Promise<CalledTool> {
+    if (!options.signal) return asRun(this.abortion.signal, () => this.stepped(call, options, this.abortion.signal));
+    const link = linkSignal(options.signal);
+    this.links.add(link);
+    try {
+      return await asRun(link.signal, () => this.stepped(call, options, link.signal));
+    } finally {
+      link.release();
+      this.links.delete(link);
+    }
+  }
+
   /** Makes a call of which its caller alone is told, with what the session has already: a run of its own is made of it only where it waits or fails. */
-  private async stepped(call: ToolCall, options: SessionCallOptions): Promise<CalledTool> {
+  private async stepped(call: ToolCall, options: SessionCallOptions, signal: AbortSignal): Promise<CalledTool> {
     const { live, services, plan } = this;
     const { toolset } = this.state;
     const runId = this.newRunId();
@@ -196,7 +203,7 @@ export class LiveSession implements ToolSession {
     const failure = reading && (await reading);
     const first = callState(toolset, call, plan.account?.labels);
     const injected = new Set<string>();
-    const own = this.scopeOf(first, { ...options, runId }, injected);
+    const own = this.scopeOf(first, { ...options, runId, signal }, injected);
     const history = [assistantMessage(first.answer)];
     const context = { step: 1, toolset, offered: toolset, history, live, session: this.shared, own };
     const making = failure ? Promise.reject(failure.cause) : services.loop.callOnce(call, context);
@@ -206,7 +213,7 @@ export class LiveSession implements ToolSession {
     } catch {
       // The run that is made of the call tells why.
     }
-    if (!made || made.pending || this.abortion.signal.aborted) return this.runFor(options, runId).settle(first, making, own.approvals);
+    if (!made || made.pending || signal.aborted) return this.runFor(options, runId).settle(first, making, own.approvals);
     services.loop.leave(runId);
     return CalledTool.from(runId, made, injected);
   }
@@ -218,10 +225,12 @@ export class LiveSession implements ToolSession {
       requestId = runId,
       approvals = this.plan.options.approvals ?? 'suspend',
       onProgress,
-    }: SessionCallOptions & { readonly runId: string },
+      signal,
+    }: SessionCallOptions & Pick<OwnScope, 'signal'> & { readonly runId: string },
     injected: Set<string>,
   ): OwnScope {
     return {
+      signal,
       run: { ...this.plan.execution.run, runId },
       requestId,
       approvals: new RunApprovals(approvals, undefined, undefined, this.live.approvals),
@@ -327,7 +336,9 @@ export class LiveSession implements ToolSession {
 
   private async closed(): Promise<void> {
     if (this.isOpen) this.end();
-    this.abortion.abort(new Interruption('aborted', 'The session was closed.'));
+    const interruption = new Interruption('aborted', 'The session was closed.');
+    this.abortion.abort(interruption);
+    for (const link of this.links) link.abort(interruption);
     if (this.running > 0) await new Promise<void>((resolve) => (this.idle = resolve));
   }
 

@@ -86,7 +86,7 @@ export class DevTools implements OnModuleInit, BeforeApplicationShutdown {
     if (!this.operators.may(principal, 'devTools')) return this.forbidden(principal);
     const parsedBody = request.method === 'POST' ? (body ?? (await jsonIn(request))) : undefined;
     if (parsedBody instanceof Response) return parsedBody;
-    const caller = { principal, key: '', address: undefined };
+    const caller = { principal, key: '', address: () => undefined };
     return this.bus.run(caller, () => this.handler.fetch(request, { parsedBody }));
   }
 

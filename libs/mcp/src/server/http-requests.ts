@@ -5,6 +5,7 @@ import {
   type BearerAuthOptions,
   getOAuthProtectedResourceMetadataUrl,
   hostHeaderValidationResponse,
+  isJsonContentType,
   OAuthError,
   OAuthErrorCode,
   originValidationResponse,
@@ -13,6 +14,7 @@ import {
 } from '@modelcontextprotocol/server';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { isDeeperThan } from '@toolloop/protocol';
+import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type McpPrincipal, type McpServerOptions, namesOf } from './server-options.js';
 
@@ -29,11 +31,56 @@ export interface Exchange {
   readonly body: unknown;
 }
 
-/** Answers a request of Node's by a function of the web's; a body that is nested too deep is answered here. */
-export async function respond({ request, response, body }: Exchange, answer: (web: Request) => Promise<Response>): Promise<void> {
-  const isTooDeep = isDeeperThan(MOST_LEVELS, body);
-  const fetch = async (web: Request): Promise<Response> => (isTooDeep ? tooDeep() : answer(web));
-  await toNodeHandler({ fetch }, { onerror: REPORT })(request, response, isTooDeep ? {} : body);
+/**
+ * Answers a request of Node's by a function of the web's; a body that is nested too deep is answered here. A body that Nest has read is not written again for the web's request, whose headers alone are read
+ * then, and one piece of JSON is sent as one: with `toNodeHandler` of the SDK both take a tenth of a short call.
+ */
+export async function respond(exchange: Exchange, answer: (web: Request) => Promise<Response>): Promise<void> {
+  const { request, response, body } = exchange;
+  if (body === undefined) return toNodeHandler({ fetch: answer }, { onerror: REPORT })(request, response);
+  const gone = new AbortController();
+  const leave = (): void => gone.abort();
+  if (response.destroyed) leave();
+  else response.once('close', leave);
+  await send(await answered(exchange, gone.signal, answer), response, gone.signal);
+  response.off('close', leave);
+}
+
+/** Never rejects. */
+async function answered({ request, body }: Exchange, gone: AbortSignal, answer: Parameters<typeof respond>[1]): Promise<Response> {
+  try {
+    return isDeeperThan(MOST_LEVELS, body) ? tooDeep() : await answer(withoutBody(request, gone));
+  } catch (error) {
+    logger.error('A request could not be answered.', error);
+    return failure(500, -32_603, 'Internal server error');
+  }
+}
+
+function withoutBody({ method = 'GET', headers, url = '/' }: IncomingMessage, signal: AbortSignal): Request {
+  const given = Object.entries(headers).flatMap(([name, value]): [string, string][] =>
+    value === undefined || name.startsWith(':') ? [] : [[name, Array.isArray(value) ? value.join(', ') : value]],
+  );
+  return new Request(`http://${headers.host ?? 'localhost'}${url}`, { method, headers: given, signal });
+}
+
+/** Sends an answer, which may be a stream without an end, as fast as its reader takes it. Never rejects: a reader that is gone is told nothing. */
+async function send(answer: Response, response: ServerResponse, gone: AbortSignal): Promise<void> {
+  const headers = Object.fromEntries(answer.headers);
+  try {
+    if (isJsonContentType(answer.headers.get('content-type'))) {
+      const text = await answer.text();
+      response.writeHead(answer.status, { ...headers, 'content-length': Buffer.byteLength(text) }).end(text);
+      return;
+    }
+    response.writeHead(answer.status, headers);
+    for await (const piece of answer.body ?? []) {
+      if (gone.aborted) break;
+      if (!response.write(piece)) await once(response, 'drain', { signal: gone });
+    }
+  } catch (error) {
+    logger.debug(error instanceof Error ? error.message : String(error));
+  }
+  response.end();
 }
 
 const REPORT = (error: Error): void => logger.error('A request could not be answered.', error);

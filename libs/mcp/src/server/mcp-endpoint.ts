@@ -137,7 +137,8 @@ export class McpEndpoint implements OnModuleInit, OnApplicationBootstrap, Before
       return failure(404, -32_001, 'A scope has 1 to 64 letters, digits, hyphens and underscores.');
     const principal = await this.authentication.of(request);
     if (principal instanceof Response) return principal;
-    const caller = this.sessions.callerOf(principal, { scope, address: this.addressOf(request, scope) });
+    const { url } = request;
+    const caller = this.sessions.callerOf(principal, { scope, address: () => this.addressOf(url, scope) });
     if (caller) return this.served(request, body, caller);
     logger.error('The verifier returned an actor without an id. Give it one, or set ToolLoopModule.forRoot({ actorId }).');
     return failure(500, -32_603, 'The caller could not be identified.');
@@ -150,7 +151,7 @@ export class McpEndpoint implements OnModuleInit, OnApplicationBootstrap, Before
     return this.sessions.bus.run(caller, () => this.modern.fetch(request, { parsedBody }));
   }
 
-  private addressOf({ url }: Request, scope: string | undefined): string {
+  private addressOf(url: string, scope: string | undefined): string {
     const { origin, pathname } = new URL(url);
     return this.options.resource?.url ?? origin + (scope === undefined ? pathname : pathname.slice(0, -scope.length)).replace(/\/+$/, '');
   }

@@ -53,7 +53,8 @@ function servePrompts(server: Server, serving: Serving): void {
     const offer = offers.prompts.get(params.name);
     const unknown = (): ProtocolError => new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown prompt: ${params.name}`);
     if (!offer) throw unknown();
-    const made = used(await callOf(server, serving, { id: offer.declaredId, args: params.arguments, context }), unknown);
+    const session = await answered(serving.sessionOf);
+    const made = used(await callOf(server, serving, { session, id: offer.declaredId, args: params.arguments, context }), unknown);
     return isMade(made) ? toPromptResult(made, offer) : made;
   });
 }
@@ -72,7 +73,8 @@ function serveResources(server: Server, serving: Serving): void {
     const unknown = (): ProtocolError => new ResourceNotFoundError(uri);
     const found = offers.resourceAt(uri);
     if (!found) throw unknown();
-    const made = used(await callOf(server, serving, { id: found.offer.declaredId, args: found.args, context }), unknown);
+    const session = await answered(serving.sessionOf);
+    const made = used(await callOf(server, serving, { session, id: found.offer.declaredId, args: found.args, context }), unknown);
     return isMade(made) ? toReadResult(uri, made, found.offer) : made;
   });
   server.setRequestHandler('resources/subscribe', async ({ params: { uri } }) => {
@@ -220,12 +222,13 @@ interface Completing {
 async function completed(server: Server, serving: Serving, { params, context }: Completing): Promise<CompleteResult> {
   const { ref, argument, context: others } = params;
   const of = ref.type === 'ref/prompt' ? ref.name : ref.uri;
-  const offer = completionOf({ of, argument: argument.name }, serving.offers, await listed(serving));
+  const session = await listed(serving);
+  const offer = completionOf({ of, argument: argument.name }, serving.offers, session);
   if (!offer) return { completion: { values: [] } };
   const taken = new Set(offer.parameters.map(({ name }) => name));
   const known = Object.entries(others?.arguments ?? {}).filter(([name]) => taken.has(name) && name !== TYPED);
   const args = { ...Object.fromEntries(known), [TYPED]: argument.value };
-  const texts = textsOf(await callOf(server, serving, { id: offer.declaredId, args, context }));
+  const texts = textsOf(await callOf(server, serving, { session, id: offer.declaredId, args, context }));
   return { completion: { values: texts.slice(0, MOST_VALUES), total: texts.length, hasMore: texts.length > MOST_VALUES } };
 }
 

@@ -9,7 +9,6 @@ import {
   type ServerContext,
 } from '@modelcontextprotocol/server';
 import type { CallResult, ToolSession } from '@toolloop/core/contracts';
-import { toJsonObject } from '@toolloop/core/internal';
 import { InvalidRequestError, isObject, type JsonObject, type JsonValue, RunError } from '@toolloop/protocol';
 import { abilitiesOf } from './client-questions.js';
 import type { Offers } from './offers.js';
@@ -33,6 +32,7 @@ export interface Serving {
 
 /** A call in the words of a request. */
 interface RequestedCall {
+  readonly session: ToolSession;
   /** The id of the tool, which of a prompt or a resource is that of its method. */
   readonly id: string;
   readonly args: Readonly<Record<string, unknown>> | undefined;
@@ -40,14 +40,10 @@ interface RequestedCall {
 }
 
 /** Makes a call of the session of a server, for a request; one that waits is asked about, or taken up. */
-export async function callOf(
-  server: Server,
-  { caller, sessionOf, waiting }: Serving,
-  { id, args, context }: RequestedCall,
-): Promise<Answer> {
-  const session = await answered(sessionOf);
+export async function callOf(server: Server, { caller, waiting }: Serving, { session, id, args, context }: RequestedCall): Promise<Answer> {
   const { mcpReq } = context;
-  const given = toJsonObject(args ?? {});
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- it was read as JSON
+  const given = (args ?? {}) as JsonObject;
   const asked = { caller, context, args: given, name: id, sessionId: session.sessionId, abilities: abilitiesOf(server) };
   const make = (): Promise<CallResult> => session.call(id, given, { signal: mcpReq.signal, onProgress: reportTo(mcpReq) });
   return answered(() => waiting.make(asked, make));

@@ -62,7 +62,7 @@ export class ServedSessions {
   /** Names the caller of a request; undefined for an actor without an id, whose requests nothing connects. */
   callerOf(
     principal: McpPrincipal,
-    { scope = '', address }: { readonly scope?: string | undefined; readonly address?: string },
+    { scope = '', address = NOWHERE }: Partial<Pick<McpCaller, 'address'>> & { readonly scope?: string | undefined },
   ): McpCaller | undefined {
     const actorId = this.identity.idOf(principal.actor);
     return actorId === undefined ? undefined : { principal, key: JSON.stringify([principal.tenant, actorId, scope]), address };
@@ -194,6 +194,9 @@ export class ServedSessions {
     return this.loopOf().session({ ...terms, execution: { resultFormat: 'value', metadata: 'none' }, actor, tenant, scope: ACCOUNT });
   }
 }
+
+/** The address of a connection that has none. */
+const NOWHERE = (): undefined => undefined;
 
 /** A client that left cannot be told. */
 const IS_GONE = (): undefined => undefined;

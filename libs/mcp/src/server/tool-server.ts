@@ -30,7 +30,7 @@ export function toolServer(serving: Serving): Server {
     const { arguments: args } = params;
     const id = idOf(params.name, names);
     const session = await answered(sessionOf);
-    const made = await callOf(server, serving, { id, args, context });
+    const made = await callOf(server, serving, { session, id, args, context });
     if (!isMade(made)) return made;
     // In the same words whether policy hides it or there is none.
     if (isUnknown(made)) throw new ProtocolError(ProtocolErrorCode.InvalidParams, failureIn(made) ?? `Unknown tool: ${params.name}`);

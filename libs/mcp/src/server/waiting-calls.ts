@@ -29,8 +29,8 @@ export interface McpCaller {
   readonly principal: McpPrincipal;
   /** The same text for all requests of one principal in one scope, and for no others. */
   readonly key: string;
-  /** The address of the server as the caller sees it, without a scope; undefined where it has none. */
-  readonly address: string | undefined;
+  /** Returns the address of the server as the caller sees it, without a scope; undefined where it has none. */
+  readonly address: () => string | undefined;
 }
 
 /** A call as a client asks for it. */
@@ -209,7 +209,8 @@ export class WaitingCalls {
   private urlOf(request: ApprovalRequest, { caller: { address } }: Pick<AskedCall, 'caller'>): string | undefined {
     const { approvalUrl, approver } = this.options;
     if (approvalUrl) return approvalUrl(request);
-    return approver && address !== undefined ? `${address}/approve/${request.approvalId}` : undefined;
+    const base = approver && address();
+    return base === undefined ? undefined : `${base}/approve/${request.approvalId}`;
   }
 
   private keep(call: string, runId: string): void {

@@ -1,7 +1,8 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
+import type { Client } from '@modelcontextprotocol/client';
 import { Injectable } from '@nestjs/common';
 import { ToolProvider } from '@toolloop/core';
-import { LlmResource } from '@toolloop/mcp';
+import { LlmResource, type UiOrigins } from '@toolloop/mcp';
 import { closeAll, connect, ERAS, serve } from './served-notes.js';
 
 afterAll(closeAll);
@@ -34,6 +35,56 @@ describe.each(ERAS)('the page of a tool, in the era of %s,', (era) => {
     };
     expect((await client.listResources()).resources).toEqual([expect.objectContaining(shown)]);
     expect((await client.readResource({ uri: 'ui://notes/card' })).contents).toEqual([{ ...shown, text: HTML }]);
+  });
+});
+
+/** A client that shows pages beside results, as MCP Apps has it: it makes the content security policy of the origins that the page names, and nothing else gets in. */
+class Browser {
+  constructor(private readonly client: Client) {}
+
+  async show(name: string, args: Record<string, unknown>): Promise<{ readonly csp: string; readonly html: string; readonly data: string }> {
+    const { tools } = await this.client.listTools();
+    const { resourceUri = '' } = uiOf(tools.find((tool) => tool.name === name));
+    const [page] = (await this.client.readResource({ uri: resourceUri })).contents;
+    if (!page || !('text' in page) || page.mimeType !== 'text/html;profile=mcp-app') throw new Error(`${resourceUri} is no page.`);
+    const { connectDomains = [], resourceDomains = [], frameDomains = [] } = uiOf(page).csp ?? {};
+    const csp = `default-src 'none'; connect-src ${from(connectDomains)}; img-src ${from(resourceDomains)}; frame-src ${from(frameDomains)}`;
+    return { csp, html: page.text, data: JSON.stringify((await this.client.callTool({ name, arguments: args })).content) };
+  }
+}
+
+const from = (origins: readonly string[]): string => origins.join(' ') || "'none'";
+
+interface Ui {
+  readonly resourceUri?: string;
+  readonly csp?: UiOrigins;
+}
+
+function uiOf(described: object | undefined): Ui {
+  const { ui } = (Reflect.get(Object(described), '_meta') ?? {}) as { readonly ui?: Ui };
+  return ui ?? {};
+}
+
+describe.each(ERAS)('a client that shows pages, in the era of %s,', (era) => {
+  it('gets the page of a tool with a policy of the origins that it names, and the result that it shows', async () => {
+    const served = await withPages({ notes__read: 'ui://notes/card' });
+    const extensions = { 'io.modelcontextprotocol/ui': { mimeTypes: ['text/html;profile=mcp-app'] } };
+    const browser = new Browser(await connect(served, { era, options: { capabilities: { extensions } } }));
+    expect(await browser.show('notes__read', { id: 'n1' })).toEqual({
+      csp: "default-src 'none'; connect-src https://api.example.com; img-src 'none'; frame-src 'none'",
+      html: HTML,
+      data: expect.stringContaining('a note of acme'),
+    });
+  });
+
+  it('gets no page that policy denies it', async () => {
+    const served = await serve({
+      providers: [Pages],
+      loop: { policy: { ...POLICY, deny: ['pages__card'] } },
+      server: { ui: { notes__read: 'ui://notes/card' } },
+    });
+    const browser = new Browser(await connect(served, { era }));
+    await expect(browser.show('notes__read', { id: 'n1' })).rejects.toThrow(/ui:\/\/notes\/card/);
   });
 });
 
