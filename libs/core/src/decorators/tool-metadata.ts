@@ -1,4 +1,5 @@
 import type { Type } from '@nestjs/common';
+import { isRecord } from '@toolloop/protocol';
 import {
   decoratedMembersOf,
   LLM_TOOL_METADATA,
@@ -55,14 +56,13 @@ export function toolMethodsOf(type: Type): ToolMethod[] {
   });
 }
 
-/** Spells an `output` declaration out; undefined when it names no class. */
+/** Spells an `output` declaration out; undefined where it does not name one class, and where it says anything else than its options. */
 export function resolveOutput(declaration: OutputDeclaration): ResolvedOutput | undefined {
-  const shape = isThunk(declaration) ? declaration() : declaration;
-  const options = typeof shape === 'object' && 'type' in shape ? shape : { type: shape as Type | readonly [Type] };
-  const list = Array.isArray(options.type);
-  const type = (list ? (options.type as readonly [Type])[0] : options.type) as Type | undefined;
-  if (typeof type !== 'function') return undefined;
-  return { type, list, nullable: 'nullable' in options && options.nullable === true };
+  const shape: unknown = isThunk(declaration) ? declaration() : declaration;
+  const { type: declared, nullable = false, ...others } = isRecord(shape) ? shape : { type: shape };
+  const [type, ...more] = [declared].flat();
+  const isSound = more.length === 0 && Object.keys(others).length === 0 && typeof nullable === 'boolean';
+  return typeof type === 'function' && isSound ? { type: type as Type, list: Array.isArray(declared), nullable } : undefined;
 }
 
 /** A class has a prototype; an arrow function has none. */

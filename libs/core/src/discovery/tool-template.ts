@@ -168,7 +168,7 @@ export class ToolTemplateCompiler {
       return { projector: compileReveal(reveal), redaction: { kind: 'reveal', fields: reveal }, returns: undefined, ...declared, findings };
     }
     const returns = output === undefined ? undefined : resolveOutput(output);
-    if (!returns) return nothingLeaves({ at, ...NO_REDACTION });
+    if (!returns) return nothingLeaves({ at, ...wrongRedaction(output) });
     const projector = this.projections.compile(returns);
     const { type, list, nullable } = returns;
     const findings = projector.findings.map((finding) => ({ at, ...finding }));
@@ -285,7 +285,7 @@ function instructionsOf(declaredId: string, text: string): ToolInstructions {
 }
 
 function isReveal(reveal: LlmToolOptions['reveal']): reveal is 'all' | readonly string[] {
-  return reveal === 'all' || Array.isArray(reveal);
+  return reveal === 'all' || (Array.isArray(reveal) && reveal.every((field) => typeof field === 'string'));
 }
 
 function nothingLeaves(finding: Finding): CompiledOutput {
@@ -333,6 +333,12 @@ const SAID_TWICE = {
 const NO_REDACTION = {
   problem: 'The tool does not say which data may leave it.',
   remedy: 'Add @LlmTool({ output: SomeClass }) whose @Expose() properties may be shown, or reveal: "all" | [fields]; reveal: [] for void.',
+};
+
+const wrongRedaction = (output: unknown): Omit<Finding, 'at'> => (output === undefined ? NO_REDACTION : NO_OUTPUT);
+const NO_OUTPUT = {
+  problem: 'Its `output` is neither a class nor a list of one class.',
+  remedy: 'Give SomeClass, [SomeClass], or { type: SomeClass, nullable: true }, and nothing beside it.',
 };
 
 /** An argument that no call has decides nothing, and a call would be traced by the others alone. */

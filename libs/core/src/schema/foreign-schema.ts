@@ -1,7 +1,7 @@
 import { isObject, isRecord, visible } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import { toJson } from './canonical-json.js';
-import { withoutNullUnions } from './raw-input.js';
+import { withoutNullUnions, withRoot } from './raw-input.js';
 import { definitionNamed, FORBIDDEN_KEYWORDS } from './subset.js';
 import { pointerSegment } from './validators.js';
 
@@ -36,8 +36,9 @@ export class ForeignDeclarationError extends Error {
 export function narrowedSchema(source: unknown, use: 'input' | 'output'): NarrowedSchema {
   const values = countValues(source);
   if (!isRecord(source)) throw new ForeignDeclarationError('a schema is no object');
-  const { definitions, $defs, ...json } = asRecord(toJson(source));
+  const { definitions, $defs, ...given } = asRecord(toJson(source));
   const named = { ...asRecord(definitions), ...asRecord($defs) };
+  const json = withRoot(given, named);
   const whole: JsonSchema = Object.keys(named).length > 0 ? { ...json, $defs: named } : json;
   const read: JsonSchema = { ...withoutNullUnions(whole) };
   const narrowing = new Narrowing(asRecord(read['$defs']), use);

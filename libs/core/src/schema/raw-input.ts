@@ -80,11 +80,25 @@ function compileForeignSchema(declaration: Declaration, { convert, read }: Forei
 export function closedSchema(source: object): JSONSchema7 {
   const json: unknown = toJson(source);
   if (!isRecord(json)) throw new TypeError('it is not a JSON object');
-  const { $schema: _, definitions, $defs, ...whole } = json;
+  const { $schema: _, definitions, $defs, ...given } = json;
   const named = { ...(isRecord(definitions) && definitions), ...(isRecord($defs) && $defs) };
+  const whole = withRoot(given, named);
   const declared = whole['properties'] === undefined && { properties: {} };
   const definitionsOf = Object.keys(named).length > 0 && { $defs: named };
   return new NullUnions(named, closed).read({ ...whole, ...declared, ...definitionsOf });
+}
+
+/** Writes out the definition that a whole refers to, as the schema of a model that contains itself does. */
+export function withRoot(whole: JsonSchema, named: JsonSchema): JsonSchema {
+  const { $ref, ...rest } = unionIn(whole)?.schema ?? whole;
+  const name = nameIn($ref);
+  const root = name !== undefined && Object.hasOwn(named, name) ? named[name] : undefined;
+  return isRecord(root) && root['$ref'] === undefined ? { ...root, ...rest } : whole;
+}
+
+/** Reads the name of the definition that a reference is about, in the older form as well. */
+function nameIn(reference: unknown): string | undefined {
+  return typeof reference === 'string' ? definitionNamed(reference.replace(/^#\/definitions\//, '#/$defs/')) : undefined;
 }
 
 /** Closes one object of a schema, but not its parts. */
@@ -164,7 +178,7 @@ class NullUnions {
     const read = ([name, property]: [string, unknown]): [string, unknown] => {
       const union = isRecord(property) ? unionIn(property) : undefined;
       if (!union) return [name, property];
-      return [name, needed.includes(name) ? this.valueOf(union) : withoutNullDefault(union.schema)];
+      return [name, needed.includes(name) ? this.valueOf(union) : withoutNullValues(union.schema)];
     };
     return { ...schema, properties: Object.fromEntries(Object.entries(properties).map(read)) };
   }
@@ -182,7 +196,7 @@ class NullUnions {
 
   /** Makes a reference to a definition that takes null; one to nothing stays as it is. */
   private referenceOrNull(reference: unknown): unknown {
-    const named = typeof reference === 'string' ? definitionNamed(reference.replace(/^#\/definitions\//, '#/$defs/')) : undefined;
+    const named = nameIn(reference);
     const definition = named === undefined || !Object.hasOwn(this.definitions, named) ? undefined : this.definitions[named];
     if (named === undefined || !isRecord(definition)) return reference;
     let name = `${named}OrNull`;
@@ -231,8 +245,9 @@ function isNull(branch: unknown): boolean {
   return only === null || [type].flat().join() === 'null' || (Array.isArray(values) && values.length === 1 && values[0] === null);
 }
 
-function withoutNullDefault({ default: given, ...rest }: JsonSchema): JsonSchema {
-  return given === null ? rest : { ...rest, ...(given !== undefined && { default: given }) };
+function withoutNullValues({ default: given, examples, ...rest }: JsonSchema): JsonSchema {
+  const shown: unknown = Array.isArray(examples) ? examples.filter((example) => example !== null) : examples;
+  return { ...rest, ...(given !== undefined && given !== null && { default: given }), ...(shown !== undefined && { examples: shown }) };
 }
 
 const MAX_PROBLEMS = 10;

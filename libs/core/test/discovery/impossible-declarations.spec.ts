@@ -272,6 +272,39 @@ describe('a misspelt keyword', () => {
   });
 });
 
+class Shown {
+  @Expose() name = 'Ada';
+}
+class Other {
+  @Expose() age = 36;
+}
+
+describe('an output that is none', () => {
+  it.each<[string, object, string]>([
+    ['null', { output: null }, 'Its `output` is neither a class nor a list of one class.'],
+    ['a name', { output: 'Shown' }, 'Its `output` is neither a class nor a list of one class.'],
+    ['two classes', { output: [Shown, Other] }, 'Its `output` is neither a class nor a list of one class.'],
+    ['a list without a class', { output: [] }, 'Its `output` is neither a class nor a list of one class.'],
+    ['a list of a list', { output: [[Shown]] }, 'Its `output` is neither a class nor a list of one class.'],
+    ['a misspelt option', { output: { type: Shown, nulable: true } }, 'Its `output` is neither a class nor a list of one class.'],
+    [
+      'an option that is no switch',
+      { output: { type: Shown, nullable: 'yes' } },
+      'Its `output` is neither a class nor a list of one class.',
+    ],
+    ['names that are no texts', { reveal: [1] }, 'The tool does not say which data may leave it.'],
+  ])('does not start the application: %s', async (_, redaction, problem) => {
+    @Injectable()
+    @ToolProvider({ namespace: 'desk' })
+    class DeskTools {
+      @LlmTool({ description: 'x', effect: 'read_only', ...redaction } as never) find(): unknown {
+        return new Shown();
+      }
+    }
+    expect((await findingsOf({ providers: [DeskTools] })).map((finding) => finding.problem)).toEqual([problem]);
+  });
+});
+
 describe('the property that identifies an entity', () => {
   it('does not start the application where the class has no such property', async () => {
     expect(await told(entity('numbr'))).toEqual([

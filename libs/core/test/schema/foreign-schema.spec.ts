@@ -88,6 +88,13 @@ describe('the copy of a schema of others', () => {
     });
   });
 
+  it('has the properties of the definition that the whole refers to', () => {
+    const Node = { type: 'object', properties: { next: { $ref: '#/$defs/Node' } } };
+    expect(narrowed({ $ref: '#/$defs/Node', $defs: { Node } })).toMatchObject({ schema: { ...Node, $defs: { Node } }, unapplied: [] });
+    const ring = { $ref: '#/$defs/A', $defs: { A: { $ref: '#/$defs/A' } } };
+    expect(accepts(ring, { a: 1 })).toBe(true);
+  });
+
   it('ends where references go round in a circle', () => {
     const ring = {
       type: 'object',

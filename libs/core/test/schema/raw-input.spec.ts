@@ -203,6 +203,28 @@ describe('a raw tool with a JSON Schema', () => {
       object({ a: { type: ['string', 'null'] }, b: { type: 'string' }, c: { type: 'string', description: 'C' } }, ['a', 'b']),
     ],
     [
+      'an optional value whose examples show null',
+      object({ limit: { anyOf: [{ type: 'integer' }, { type: 'null' }], default: null, examples: [null, 3] } }),
+      object({ limit: { type: 'integer', examples: [3] } }),
+    ],
+    [
+      'a model that contains itself, as pydantic writes it',
+      {
+        $ref: '#/$defs/Node',
+        $defs: { Node: { type: 'object', title: 'Node', properties: { next: { anyOf: [{ $ref: '#/$defs/Node' }, { type: 'null' }] } } } },
+      },
+      {
+        ...object({ next: { $ref: '#/$defs/Node' } }),
+        title: 'Node',
+        $defs: { Node: { ...object({ next: { $ref: '#/$defs/Node' } }), title: 'Node' } },
+      },
+    ],
+    [
+      'such a model as older versions write it',
+      { allOf: [{ $ref: '#/definitions/Node' }], title: 'Tree', definitions: { Node: object({ name: { type: 'string' } }) } },
+      { ...object({ name: { type: 'string' } }), title: 'Tree', $defs: { Node: object({ name: { type: 'string' } }) } },
+    ],
+    [
       'an item, and what is nested',
       object({
         list: { type: 'array', items: { anyOf: [object({ a: { anyOf: [{ type: 'boolean' }, { type: 'null' }] } }), { type: 'null' }] } },
