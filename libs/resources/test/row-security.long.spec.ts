@@ -50,12 +50,29 @@ describe('the migration that protects the tables', () => {
     return app;
   }
 
-  it('is returned by an application that does not start before it has run, and lets it start', async () => {
+  /** All that the migration would change of the database. */
+  async function protection(): Promise<readonly unknown[]> {
+    const asked = [
+      `select relname as name, relforcerowsecurity as "isForced" from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r' order by 1`,
+      'select tablename, policyname from pg_policies order by 1, 2',
+      'select rolname from pg_roles order by 1',
+      `select grantee, table_name, privilege_type from information_schema.role_table_grants where table_schema = 'public' order by 1, 2, 3`,
+    ];
+    const found: unknown[] = [];
+    for (const one of asked) found.push(...(await database.query(one)));
+    return found;
+  }
+
+  it('is returned by an application, and applied by no one: it does not start before that has run, and starts then', async () => {
     const first = await created('toolloop_test_migration');
     await first.get(MikroORM).schema.update();
+    const before = await protection();
     const migration = rowSecurityMigration(first);
+    expect([await protection(), before]).toEqual([before, expect.arrayContaining([{ name: 'orders', isForced: false }])]);
     await expect(first.init()).rejects.toThrow('rowSecurityMigration(app)');
+    expect(await protection()).toEqual(before);
     for (const statement of migration.split(';\n').filter((one) => one !== '')) await database.query(statement);
+    expect(await protection()).not.toEqual(before);
     const second = await created('toolloop_test_migration');
     await expect(second.init()).resolves.toBeDefined();
     expect(rowSecurityMigration(second)).toBe(migration);
@@ -72,12 +89,15 @@ describe('the migration that protects the tables', () => {
 });
 
 describe('the rule for the linter', () => {
-  it.each(['em.getConnection()', 'source.createQueryRunner()'])('refuses %s, which is outside of the tenant', async (raw) => {
-    const folder = await mkdtemp(join(tmpdir(), 'toolloop-lint-'));
-    const file = join(folder, 'tool.ts');
-    await writeFile(file, `export const rows = (em: never, source: never) => (${raw} as never).execute('select 1');\n`);
-    const linting = promisify(execFile)('node_modules/.bin/oxlint', ['-c', 'libs/resources/oxlint.json', file]);
-    await expect(linting).rejects.toMatchObject({ stdout: expect.stringContaining('gateway.within(context') });
-    await rm(folder, { recursive: true });
-  });
+  it.each(['em.getConnection()', 'em.getDriver()', 'source.createQueryRunner()'])(
+    'refuses %s, which is outside of the tenant',
+    async (raw) => {
+      const folder = await mkdtemp(join(tmpdir(), 'toolloop-lint-'));
+      const file = join(folder, 'tool.ts');
+      await writeFile(file, `export const rows = (em: never, source: never) => (${raw} as never).execute('select 1');\n`);
+      const linting = promisify(execFile)('node_modules/.bin/oxlint', ['-c', 'libs/resources/oxlint.json', file]);
+      await expect(linting).rejects.toMatchObject({ stdout: expect.stringContaining('gateway.within(context') });
+      await rm(folder, { recursive: true });
+    },
+  );
 });

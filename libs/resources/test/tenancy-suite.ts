@@ -43,6 +43,11 @@ interface Row {
   readonly tenant: string;
   readonly number: string;
   readonly customer_id: number | null;
+  readonly version: number;
+}
+
+interface Loaded {
+  readonly orders: readonly Pick<Row, 'number'>[];
 }
 
 /** What keeps two tenants apart, on any database; with `hasRowSecurity` also where the application itself is careless. */
@@ -142,6 +147,54 @@ export function keepsTenantsApart(storing: Storing, { hasRowSecurity = true } = 
       ).toEqual({ count: 1 });
     });
 
+    it('loads and counts no row of another that refers to one of its own', async () => {
+      const { id } = await foreign();
+      await shop.sql('update orders set customer_id = 1 where id = ?', [id]);
+      const filter = { id: { eq: 1 } };
+      const { rows } = (await shop.read('customers__read', { filter, load: ['orders'] })) as { readonly rows: readonly Loaded[] };
+      expect(rows[0]?.orders.map(({ number }) => number).toSorted()).toEqual(['o-1', 'o-2']);
+      expect(await shop.read('customers__read', { result_type: 'count', filter: { orders: { id: { eq: id } } } })).toEqual({ count: 0 });
+    });
+
+    it('reads of a row of another what it reads of none, whatever version it says', async () => {
+      const { id, version } = await foreign();
+      const said = [
+        { id, version },
+        { id, version: version + 7 },
+        { id: 999_999, version: 1 },
+      ];
+      for (const key of said)
+        expect(await shop.error('orders__update', { ...key, input: { note: 'mine' } })).toMatchObject({
+          code: 'invalid_args',
+          detail: 'There is no such Order.',
+          source: { pointer: '/id' },
+        });
+    });
+
+    it('is made for each tenant where both send the same request id, and neither reads what the other was told', async () => {
+      const made = (tenant: string) =>
+        shop.loop.call({
+          tool: 'orders__create',
+          args: { input: { number: 'o-77', total: '1', note: `of ${tenant}` } },
+          argsOrigin: 'actor',
+          actor: { id: 'ada', tenant },
+          tenant,
+          requestId: 'the same',
+        });
+      for (const tenant of ['acme', 'globex']) expect((await made(tenant)).ui).toMatchObject({ note: `of ${tenant}` });
+    });
+
+    it.each(['ACME', 'acme ', 'acm\u00e9', '%', 'a_me', `acme' or '1'='1`])(
+      'reads nothing as a tenant whose name is like its own: %j',
+      async (name) => {
+        expect(await shop.read('orders__read', { result_type: 'count' }, name)).toEqual({ count: 0 });
+        const before = await stored();
+        expect((await shop.call('orders__update', { id: 1, input: { note: 'mine' } }, name)).record.status).toBe('failed');
+        expect((await shop.call('orders__destroy', { number: 'o-1' }, name)).record.status).toBe('failed');
+        expect(await stored()).toEqual(before);
+      },
+    );
+
     it('invariant 9: sees its own rows however calls of two tenants interleave', async () => {
       const calls = Array.from({ length: 24 }, (_, index) => (index % 2 === 0 ? 'acme' : 'globex'));
       const found = await Promise.all(calls.map((tenant) => shop.read('orders__read', { result_type: 'count' }, tenant)));
@@ -182,6 +235,8 @@ export function keepsTenantsApart(storing: Storing, { hasRowSecurity = true } = 
     });
 
     it('leaves neither its role nor its tenant on a connection', async () => {
+      await shop.call('orders__write', { sql: `select set_config('toolloop.tenant', 'globex', false)` });
+      await shop.call('orders__write', { sql: 'set role none' });
       await Promise.all(['acme', 'globex', 'acme'].map((tenant) => shop.call('orders__read', {}, tenant)));
       await shop.call('orders__write', { sql: 'broken sql' });
       const [row] = await shop.sql<{ role: string; tenant: string | null }>(
