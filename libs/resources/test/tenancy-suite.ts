@@ -62,6 +62,16 @@ export function keepsTenantsApart(storing: Storing, { hasRowSecurity = true } = 
   const stored = (): Promise<Row[]> => shop.sql('select id, tenant, number, customer_id, note, version from orders order by id');
   const foreign = async (): Promise<Row> => (await stored()).find(({ tenant, number }) => tenant === 'globex' && number === 'o-1') as Row;
   const succeeded = async (tool: string, args: JsonObject): Promise<boolean> => (await shop.call(tool, args)).record.status === 'succeeded';
+  /** Creates an order under a request id that both tenants send. */
+  const createdOnce = (tenant: string) =>
+    shop.loop.call({
+      tool: 'orders__create',
+      args: { input: { number: 'o-77', total: '1', note: `of ${tenant}` } },
+      argsOrigin: 'actor',
+      actor: { id: 'ada', tenant },
+      tenant,
+      requestId: 'the same',
+    });
   /** Makes a call that must change nothing of the other tenant, whatever it answers. */
   const unchanged = async (tool: string, args: JsonObject): Promise<void> => {
     const before = (await stored()).filter(({ tenant }) => tenant === 'globex');
@@ -172,16 +182,7 @@ export function keepsTenantsApart(storing: Storing, { hasRowSecurity = true } = 
     });
 
     it('is made for each tenant where both send the same request id, and neither reads what the other was told', async () => {
-      const made = (tenant: string) =>
-        shop.loop.call({
-          tool: 'orders__create',
-          args: { input: { number: 'o-77', total: '1', note: `of ${tenant}` } },
-          argsOrigin: 'actor',
-          actor: { id: 'ada', tenant },
-          tenant,
-          requestId: 'the same',
-        });
-      for (const tenant of ['acme', 'globex']) expect((await made(tenant)).ui).toMatchObject({ note: `of ${tenant}` });
+      for (const tenant of ['acme', 'globex']) expect((await createdOnce(tenant)).ui).toMatchObject({ note: `of ${tenant}` });
     });
 
     it.each(['ACME', 'acme ', 'acm\u00e9', '%', 'a_me', `acme' or '1'='1`])(
