@@ -56,11 +56,37 @@ async function answered({ request, body }: Exchange, gone: AbortSignal, answer: 
   }
 }
 
+/** The parts of a request that are read of each. */
+type Head = Pick<Request, 'method' | 'url' | 'headers' | 'signal'>;
+
+/** A request of which only the head is there. A whole one costs as much as all stages of a short call, and is made for whatever else is read of it. */
+class BodilessRequest {
+  constructor(readonly head: Head) {}
+}
+
+Object.setPrototypeOf(BodilessRequest.prototype, Request.prototype);
+for (const name of Reflect.ownKeys(Request.prototype))
+  if (name !== 'constructor')
+    Object.defineProperty(BodilessRequest.prototype, name, {
+      get(this: BodilessRequest): unknown {
+        return partOf(this.head, name);
+      },
+    });
+
+function partOf(head: Head, name: string | symbol): unknown {
+  if (Object.hasOwn(head, name)) return Reflect.get(head, name);
+  const whole = new Request(head.url, head);
+  const part: unknown = Reflect.get(whole, name);
+  return typeof part === 'function' ? part.bind(whole) : part;
+}
+
 function withoutBody({ method = 'GET', headers, url = '/' }: IncomingMessage, signal: AbortSignal): Request {
-  const given = Object.entries(headers).flatMap(([name, value]): [string, string][] =>
-    value === undefined || name.startsWith(':') ? [] : [[name, Array.isArray(value) ? value.join(', ') : value]],
-  );
-  return new Request(`http://${headers.host ?? 'localhost'}${url}`, { method, headers: given, signal });
+  const given = new Headers();
+  for (const [name, value] of Object.entries(headers))
+    if (value !== undefined && !name.startsWith(':')) given.set(name, Array.isArray(value) ? value.join(', ') : value);
+  const request: unknown = new BodilessRequest({ method, url: `http://${headers.host ?? 'localhost'}${url}`, headers: given, signal });
+  if (request instanceof Request) return request;
+  throw new TypeError('Its prototype is that of requests.');
 }
 
 /** Sends an answer, which may be a stream without an end, as fast as its reader takes it. Never rejects: a reader that is gone is told nothing. */
