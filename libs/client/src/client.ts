@@ -2,9 +2,11 @@ import type {
   Amendment,
   AnsweredRequest,
   Approval,
+  ApprovalGroup,
   Ask,
   ConversationPage,
   ConversationSummary,
+  DecisionReach,
   ExplainedCall,
   ExplainedTool,
   ExplanationSubject,
@@ -154,13 +156,24 @@ export class ToolLoopClient {
     return this.json('/approvals');
   }
 
+  /** Lists the same calls by their kind and step: `decide` takes one decision of a group, with the ids of the others in `also`. */
+  approvalGroups(): Promise<readonly ApprovalGroup[]> {
+    return this.json('/approvals/groups');
+  }
+
   approval(approvalId: string): Promise<Approval> {
     return this.json(route`/approvals/${approvalId}`);
   }
 
-  /** Decides about a call, with changes to it where its policy lets people make some. Of two people who decide at once, one is refused with `already_answered`; `approval` tells who was first. */
-  decide(approvalId: string, decision: 'approve' | 'deny', reason?: string, amend?: Amendment): Promise<Approval> {
-    return this.json(route`/approvals/${approvalId}`, { method: 'POST', body: { decision, reason, amend } });
+  /** Decides about a call, with changes to it where its policy lets people make some, and about others of its group. Of two people who decide at once, one is refused with `already_answered`; `approval` tells who was first. */
+  decide(
+    approvalId: string,
+    decision: 'approve' | 'deny',
+    reason?: string,
+    amend?: Amendment,
+    reach: DecisionReach = {},
+  ): Promise<Approval> {
+    return this.json(route`/approvals/${approvalId}`, { method: 'POST', body: { decision, reason, amend, ...reach } });
   }
 
   /** Lists the tools that the actor's model may call from the first step. */

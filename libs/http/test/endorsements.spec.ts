@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { type JsonObject, tool } from '@toolloop/core';
-import type { Approval, ApprovalGroup } from '@toolloop/protocol';
+import { ToolLoopClient } from '@toolloop/client';
+import type { Approval } from '@toolloop/protocol';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { ask, closeApps, headersOf, type Served, serveApp } from './served-app.js';
 
@@ -60,12 +61,16 @@ async function resume(person: string, runId: string): Promise<unknown> {
 describe('approvals over HTTP', () => {
   it('are listed as groups, of each of which one decision is taken', async () => {
     const { runId, approvalId } = await asked('alice');
-    const [group] = await json<readonly ApprovalGroup[]>('alice', '/approvals/groups');
+    const client = new ToolLoopClient({ url: served.url, headers: () => headersOf('alice') });
+    const [group] = await client.approvalGroups();
     expect(group?.calls.map(({ args }) => args['to'])).toEqual(['a@acme.example', 'b@acme.example']);
     const also = (group?.calls ?? []).map((one) => one.approvalId).filter((id) => id !== approvalId);
     expect((await decide('bob', approvalId, { decision: 'approve', also })).status).toBe(404);
     expect((await decide('alice', approvalId, { decision: 'approve', also, amend: { args: {} } })).status).toBe(400);
-    expect((await decide('alice', approvalId, { decision: 'approve', also })).status).toBe(200);
+    expect(await client.decide(approvalId, 'approve', 'They are ours.', undefined, { also })).toMatchObject({
+      answer: { reason: 'They are ours.' },
+    });
+    expect(await client.approvals()).toEqual([]);
     expect(await resume('alice', runId)).toMatchObject({ finishReason: 'stop' });
     expect(sent).toHaveLength(2);
   });

@@ -112,6 +112,7 @@ export type {
   ConversationEntry,
   ConversationPage,
   ConversationSummary,
+  DecisionReach,
   ExplainedCall,
   ExplainedTool,
   ExplanationSubject,

@@ -74,6 +74,16 @@ export interface Amendment {
   readonly args?: JsonObject;
   /** Covers further calls of the same tool under the same rule in the same run. */
   readonly remember?: boolean;
+  /** Trusts these for the rest of the run, of those that the request names. */
+  readonly endorse?: GivenAnswer['endorse'];
+}
+
+/** The part of a decision about a call that is about more than the call. */
+export interface DecisionReach {
+  /** The other calls of its group that the same decision is about, by the ids of their approvals. Not beside changes of the call. */
+  readonly also?: readonly string[];
+  /** An argument whose value an operator trusts in all further runs of the tenant. */
+  readonly always?: { readonly argument: string; readonly reason: string };
 }
 
 /** Something that was answered, with the answer. */

@@ -6,6 +6,7 @@ import {
   PendingService,
   type Policy,
   type RawTool,
+  subRunTool,
   tool,
   ToolLoopService,
 } from '@toolloop/core';
@@ -56,6 +57,7 @@ const TOOLS: readonly RawTool[] = [
   changing('orders__cancel', ['id']),
   changing('orders__refund', ['id']),
   changing('mail__send', ['to'], 'external_side_effect'),
+  subRunTool({ id: 'desk__handle', description: 'Handles orders.', tools: ['orders__cancel'] }),
 ];
 
 const read = calls(call('mail__read', {}));
@@ -174,6 +176,16 @@ describe('invariant 15: a source that a person trusts with an approval', () => {
     await one.approve({ sources: ['mail__read'] });
     const other = await desk([cancel('o-2'), done], BY_SOURCE, stores);
     expect((await other.resume(waiting)).finishReason).toBe('stop');
+    expect(made.map(({ id }) => id)).toEqual(['o-1', 'o-2']);
+  });
+
+  it('invariant 15: is trusted in a sub-run as well, whose own answer is not', async () => {
+    const handing = calls(call('desk__handle', { prompt: 'Cancel them.' }));
+    const script = [read, handing, cancel('o-1'), cancel('o-2'), text('They are cancelled.'), cancel('o-3')];
+    const { run, approve, resume } = await desk(script, BY_SOURCE);
+    const waiting = await run();
+    await approve({ sources: ['mail__read'] });
+    expect((await resume(waiting)).finishReason).toBe('waiting');
     expect(made.map(({ id }) => id)).toEqual(['o-1', 'o-2']);
   });
 
