@@ -76,7 +76,7 @@ describe('POST /ai/chat', () => {
       'finish-step',
       'finish',
     ]);
-    expect(chunks.at(-1)).toMatchObject({ finishReason: 'stop', messageMetadata: { finishReason: 'stop', steps: 2 } });
+    expect(chunks.at(-1)).toMatchObject({ finishReason: 'stop', messageMetadata: { finishReason: 'stop', stepCount: 2 } });
     expect(await response.text()).toContain('data: [DONE]\n');
   });
 

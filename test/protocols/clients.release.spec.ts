@@ -5,56 +5,155 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { call, calls, ScriptedModel, text } from '@toolloop/testing';
-import { closeApps, serveApp } from '../../libs/http/test/served-app.js';
+import { closeApps } from '../../libs/http/test/served-app.js';
+import { PIECES, ScenarioModel, serveScenarios } from './scenarios.js';
 
 const FOLDER = fileURLToPath(new URL('.', import.meta.url));
 const run = promisify(execFile);
 
-const READ = [calls(call('notes__read', { id: 'n-1' })), text('It is note n-1.')];
-const DELETE = calls(call('notes__delete', { id: 'n-1' }));
-
-let told: Readonly<Record<string, unknown>>;
+const model = new ScenarioModel();
+let told: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 let folder: string | undefined;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'toolloop-clients-'));
-  for (const file of ['package.json', 'package-lock.json', 'clients.mjs']) await cp(join(FOLDER, file), join(folder, file));
-  await run('npm', ['ci', '--no-audit', '--no-fund'], { cwd: folder });
-  const model = new ScriptedModel([...READ, DELETE, text('Gone.'), ...READ, ...READ, DELETE, text('I keep it.')]);
-  const { url } = await serveApp({ model });
-  const { stdout } = await run(process.execPath, ['clients.mjs', url], { cwd: folder });
+  for (const file of ['package.json', 'package-lock.json', 'clients'])
+    await cp(join(FOLDER, file), join(folder, file), { recursive: true });
+  await run('npm', ['ci', '--no-audit', '--no-fund', '--ignore-scripts'], { cwd: folder });
+  const { url } = await serveScenarios(model);
+  const { stdout } = await run(process.execPath, [join('clients', 'main.mjs'), url], { cwd: folder });
   told = JSON.parse(stdout) as typeof told;
-}, 300_000);
+}, 600_000);
 afterAll(async () => {
   await closeApps();
   if (folder !== undefined) await rm(folder, { recursive: true, force: true });
 });
 
+const DONE = { injected: [], status: 'ready' };
+const COMPLETE = { status: 'complete' };
+const ALL = PIECES.join('');
+
 describe('a client of others', () => {
-  it('shows a call and its result with @ag-ui/client, and approves another one', () => {
-    expect(told['agUi']).toEqual({
-      told: [
-        ['user', 'Read it'],
-        ['assistant', '{"id":"n-1"}'],
-        ['tool', 'note n-1'],
-        ['assistant', 'It is note n-1.'],
-        ['user', 'Delete it'],
-        ['assistant', '{"id":"n-1"}'],
-        ['tool', 'deleted n-1'],
-        ['assistant', 'Gone.'],
-      ],
-      ends: ['success', 'interrupt', 'success'],
+  it('understands everything with useChat of the AI SDK, and a page that is loaded again has all of the answer that is under way', () => {
+    expect(told['useChat']).toEqual({
+      text: { text: 'Hello there.', calls: [], ...DONE },
+      call: { text: 'It is note n-1.', calls: [['notes__read', 'output-available', 'note n-1']], ...DONE },
+      injected: {
+        text: 'Its title is First.',
+        calls: [
+          ['desk__open', 'output-available', { id: 'p-1' }],
+          ['page_p-1_title', 'output-available', 'First'],
+        ],
+        injected: ['page_p-1_title'],
+        status: 'ready',
+      },
+      failedCall: { text: 'The desk is closed.', calls: [['desk__broken', 'output-error', 'The desk is closed.']], ...DONE },
+      failedRun: { text: '', calls: [], injected: [], status: 'error: The model could not answer.' },
+      approved: { text: 'That is settled.', calls: [['notes__delete', 'output-available', 'deleted n-1']], ...DONE },
+      denied: { text: 'That is settled.', calls: [['notes__delete', 'output-denied']], ...DONE },
+      question: { text: 'You have said it.', calls: [['desk__size', 'output-available', 'size "M"']], ...DONE },
+      clientTool: { text: 'You have picked one.', calls: [['screen__pick', 'output-available', 'red']], ...DONE },
+      abort: { before: 'running', status: 'ready' },
+      reconnect: { text: ALL, isSame: true },
     });
   });
 
-  it('shows the state of the assistant transport with assistant-stream, and the parts of its data stream', () => {
-    const parts = [['tool-call', 'note n-1'], 'It is note n-1.'];
-    expect(told['assistantTransport']).toEqual({ parts: [['Read it'], parts], status: 'complete' });
-    expect(told['dataStream']).toEqual({ parts, status: 'complete' });
+  it('understands everything with @ag-ui/client: approvals and questions are interrupts', () => {
+    const success = { injected: [], ends: ['success'], errors: [] };
+    const resumed = { injected: [], ends: ['interrupt', 'success'], errors: [] };
+    expect(told['agUi']).toEqual({
+      text: { text: 'Hello there.', calls: [], ...success },
+      call: { text: 'It is note n-1.', calls: [['notes__read', 'note n-1']], ...success },
+      injected: {
+        ...success,
+        text: 'Its title is First.',
+        calls: [
+          ['desk__open', '{"id":"p-1"}'],
+          ['page_p-1_title', 'First'],
+        ],
+        injected: ['page_p-1_title'],
+      },
+      failedCall: { text: 'The desk is closed.', calls: [['desk__broken', 'The desk is closed.']], ...success },
+      failedRun: { text: '', calls: [], injected: [], ends: [], errors: ['The model could not answer.'] },
+      approved: { text: 'That is settled.', calls: [['notes__delete', 'deleted n-1']], ...resumed },
+      denied: { text: 'That is settled.', calls: [['notes__delete', 'A person denied this call. They said: Keep it.']], ...resumed },
+      question: { text: 'You have said it.', calls: [['desk__size', 'size "M"']], ...resumed },
+      clientTool: { text: 'You have picked one.', calls: [['screen__pick', 'red']], ...success, ends: ['success', 'success'] },
+      abort: { hasAll: false },
+    });
   });
 
-  it('shows a call that waits with the AI SDK, and its denial, and finds nothing to read on', () => {
-    expect(told['aiSdk']).toEqual({ asked: ['approval-requested'], done: ['output-denied'], text: 'I keep it.', resumed: null });
+  const TEXTS = {
+    text: { text: 'Hello there.', calls: [], ...COMPLETE },
+    call: { text: 'It is note n-1.', calls: [['notes__read', 'note n-1']], ...COMPLETE },
+    injected: {
+      text: 'Its title is First.',
+      calls: [
+        ['desk__open', { id: 'p-1' }],
+        ['page_p-1_title', 'First'],
+      ],
+      ...COMPLETE,
+    },
+    abort: { hasAll: false },
+  };
+  const FAILED = { text: 'The desk is closed.', calls: [['desk__broken', 'The desk is closed.', 'error']], ...COMPLETE };
+  const PICKED = { text: 'You have picked one.', calls: [['screen__pick', 'red']], ...COMPLETE };
+
+  it('shows in assistant-ui the state of the assistant transport, whose calls are answered by their results', () => {
+    expect(told['transport']).toEqual({
+      ...TEXTS,
+      failedCall: FAILED,
+      failedRun: { text: '', calls: [], ...COMPLETE, errors: ['The model could not answer.'] },
+      approved: { text: 'That is settled.', calls: [['notes__delete', 'deleted n-1']], ...COMPLETE },
+      denied: { text: 'That is settled.', calls: [['notes__delete', 'A person denied this call.', 'error']], ...COMPLETE },
+      question: { text: 'You have said it.', calls: [['desk__size', 'size "M"']], ...COMPLETE },
+      clientTool: PICKED,
+    });
+  });
+
+  it('shows in assistant-ui the data stream, in which an answer takes the place of a result, so that the result is one more call', () => {
+    const settled = { text: 'That is settled.', ...COMPLETE };
+    expect(told['dataStream']).toEqual({
+      ...TEXTS,
+      failedCall: FAILED,
+      failedRun: { text: '', calls: [], status: 'incomplete' },
+      approved: {
+        ...settled,
+        calls: [
+          ['notes__delete', { approved: true }],
+          ['notes__delete', 'deleted n-1'],
+        ],
+      },
+      denied: {
+        ...settled,
+        calls: [
+          ['notes__delete', { approved: false }],
+          ['notes__delete', 'A person denied this call.', 'error'],
+        ],
+      },
+      question: {
+        text: 'You have said it.',
+        calls: [
+          ['desk__size', 'M'],
+          ['desk__size', 'size "M"'],
+        ],
+        ...COMPLETE,
+      },
+      clientTool: PICKED,
+    });
+  });
+
+  it('shows the stream of the AI SDK in assistant-ui, approvals both ways', () => {
+    expect(told['aiSdk']).toEqual({
+      ...TEXTS,
+      failedCall: { ...FAILED, calls: [['desk__broken', { error: 'The desk is closed.' }, 'error']] },
+      failedRun: { text: '', calls: [], status: 'incomplete', errors: ['The model could not answer.'] },
+      approved: { text: 'That is settled.', calls: [['notes__delete', 'deleted n-1']], ...COMPLETE },
+      denied: { text: 'That is settled.', calls: [['notes__delete', { error: 'Tool approval denied' }, 'error']], ...COMPLETE },
+    });
+  });
+
+  it('has the model asked once, however often it connects', () => {
+    expect(model.asked.filter((question) => question === 'Count again')).toHaveLength(1);
   });
 });

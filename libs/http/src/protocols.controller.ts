@@ -107,7 +107,7 @@ export class AgUiController {
     const { threadId, runId, shownCalls = [], tools, ...turn } = reading(() => readAgUiRequest(body));
     const events = (): Promise<AsyncIterable<LoopEvent>> =>
       this.turns.next({ ...turn, body, chatId: threadId, declaredTools: tools }, caller);
-    await this.streams.send(events, agUiEncoder({ threadId, runId, shownCalls }), { request, response }, caller);
+    await this.streams.send(events, agUiEncoder({ threadId, runId, shownCalls, given: turn.answers }), { request, response }, caller);
   }
 }
 
@@ -149,7 +149,7 @@ export class DataStreamController {
   ): Promise<void> {
     const { threadId: chatId, tools: declaredTools, ...turn } = reading(() => readDataStreamRequest(body));
     const events = (): Promise<AsyncIterable<LoopEvent>> => this.turns.next({ ...turn, body, chatId, declaredTools }, caller);
-    await this.streams.send(events, dataStreamEncoder(), { request, response }, caller);
+    await this.streams.send(events, dataStreamEncoder({ given: turn.answers }), { request, response }, caller);
   }
 }
 

@@ -18,14 +18,16 @@ import {
   type DeclaredClientTool,
   type EventEncoder,
   frame,
+  isGiven,
   type NamedAnswer,
   rehearsalSentence,
+  type ShownResults,
   SSE_HEADERS,
 } from './encoder.js';
 import { valueIn } from './from-text.js';
 
 /** Options of {@link agUiEncoder}: the ids of the client's request, which its answer repeats. */
-export interface AgUiOptions {
+export interface AgUiOptions extends ShownResults {
   readonly threadId: string;
   readonly runId: string;
   /** The ids of the calls that the client's messages already show, which a run that is resumed does not send again. @default none */
@@ -78,11 +80,13 @@ class AgUiStream {
   private readonly openCalls = new Set<string>();
   private readonly shown: Set<string>;
   private readonly ids: Pick<AgUiOptions, 'threadId' | 'runId'>;
+  private readonly results: ShownResults;
   private readonly interrupts: Interrupt[] = [];
   private readonly clientCalls: string[] = [];
 
-  constructor({ shownCalls = [], threadId, runId }: AgUiOptions) {
+  constructor({ shownCalls = [], threadId, runId, ...results }: AgUiOptions) {
     this.ids = { threadId, runId };
+    this.results = results;
     this.shown = new Set(shownCalls);
   }
 
@@ -164,6 +168,7 @@ class AgUiStream {
     const { toolCallId, id: tool, status, result = null, error, args } = record;
     if (status === 'waiting') return [];
     const known = this.called({ toolCallId, tool, ...(args && { args }) });
+    if (status === 'succeeded' && isGiven(this.results, toolCallId, result)) return known;
     const told = { type: 'TOOL_CALL_RESULT', messageId: `${toolCallId}-result`, toolCallId };
     if (status === 'succeeded') return [...known, { ...told, content: typeof result === 'string' ? result : JSON.stringify(result) }];
     return [...known, { ...told, content: error?.safeMessage ?? 'The call failed.', metadata: { isError: true } }];
@@ -264,7 +269,7 @@ function toCustom(event: LoopEvent): AgUiEvent[] {
 }
 
 /** A request of an AG-UI client, of which only the newest turn is read: the server has the earlier ones. */
-export interface AgUiRequest extends AgUiOptions {
+export interface AgUiRequest extends Omit<AgUiOptions, 'given'> {
   /** The text of the newest message if a user wrote it. */
   readonly prompt?: string;
   /** The answers to interrupts, and the results of calls that the client made. */

@@ -7,7 +7,17 @@ import {
   type LoopEventOf,
   type ToolInvocationRecord,
 } from '@toolloop/protocol';
-import { COMMENT, type DeclaredClientTool, declaredTools, type EventEncoder, frame, type NamedAnswer, SSE_HEADERS } from './encoder.js';
+import {
+  COMMENT,
+  type DeclaredClientTool,
+  declaredTools,
+  type EventEncoder,
+  frame,
+  type NamedAnswer,
+  SSE_HEADERS,
+  isGiven,
+  type ShownResults,
+} from './encoder.js';
 
 /** The end of a message as assistant-stream says it. */
 function finishOf({ finishReason }: LoopEventOf<'run-end'>): string {
@@ -55,11 +65,14 @@ function resultIn({ status, result = null, error }: ToolInvocationRecord): Shown
  * @example
  * const encoder = dataStreamEncoder();
  */
-export function dataStreamEncoder(): EventEncoder {
+export function dataStreamEncoder(results: ShownResults = {}): EventEncoder {
   const shown = new Set<string>();
+  const isAnswered = (toolCallId: string): boolean => results.given?.some(({ id }) => id === toolCallId) ?? false;
+  const isShown = (event: LoopEvent): boolean =>
+    event.type === 'tool-result' && isGiven(results, event.record.toolCallId, event.record.result ?? null);
   const call = (event: LoopEvent): string => {
     const made = callIn(event);
-    if (!made || shown.has(made.toolCallId)) return '';
+    if (!made || shown.has(made.toolCallId) || (event.type !== 'tool-result' && isAnswered(made.toolCallId))) return '';
     shown.add(made.toolCallId);
     return line('9', made);
   };
@@ -71,7 +84,7 @@ export function dataStreamEncoder(): EventEncoder {
       'x-accel-buffering': 'no',
     },
     keepAlive: '',
-    encode: (event) => call(event) + dataLine(event),
+    encode: (event) => (isShown(event) ? '' : call(event) + dataLine(event)),
     end: () => '',
   };
 }
@@ -130,7 +143,7 @@ type Operation = { readonly type: 'set' | 'append-text'; readonly path: readonly
 
 /** The state of one stream: the place of its message, and those of the parts of it. */
 class TransportStream {
-  private readonly at: string;
+  private at: string;
   private count = 0;
   private open: 'text' | 'reasoning' | undefined;
   private readonly calls = new Map<string, string>();
@@ -149,8 +162,22 @@ class TransportStream {
   private begin({ runId }: LoopEvent): Operation[] {
     if (this.hasBegun) return [];
     this.hasBegun = true;
+    const index = this.before.findIndex((one) => isJsonObject(one) && one['id'] === runId);
+    if (index !== -1) return this.continue(index);
     const message = { id: runId, role: 'assistant', parts: [], status: 'running' };
     return [set(['messages'], [...this.before, message])]; // the client's state has no message that it sent in a command
+  }
+
+  /** A run that is resumed continues its message: what its calls return belongs to the parts that are there. */
+  private continue(index: number): Operation[] {
+    this.at = String(index);
+    const message = this.before[index];
+    const parts = isJsonObject(message) && isJsonList(message['parts']) ? message['parts'] : [];
+    this.count = parts.length;
+    for (const [place, part] of parts.entries()) {
+      if (isJsonObject(part) && typeof part['toolCallId'] === 'string') this.calls.set(part['toolCallId'], String(place));
+    }
+    return [set(['messages', this.at, 'status'], 'running')];
   }
 
   private operations(event: LoopEvent): Operation[] {

@@ -84,6 +84,17 @@ export interface NamedAnswer {
   readonly isRefused?: boolean;
 }
 
+/** The results that a client shows already: those of calls that it made itself. A stream does not show them again. */
+export interface ShownResults {
+  /** The answers that the client has just given. @default none */
+  readonly given?: readonly NamedAnswer[];
+}
+
+/** Tells whether a client has given this very result of a call. */
+export function isGiven({ given = [] }: ShownResults, toolCallId: string, result: JsonValue): boolean {
+  return given.some(({ id, value }) => id === toolCallId && JSON.stringify(value) === JSON.stringify(result));
+}
+
 /** A tool that a client says it has. */
 export interface DeclaredClientTool {
   readonly id: string;

@@ -218,7 +218,7 @@ function finishing({ finishReason, error, finishDetail, usage, steps, runId }: L
   const messageMetadata = {
     runId,
     finishReason,
-    steps,
+    stepCount: steps, // assistant-ui takes `steps` of the metadata for a list of its own
     usage: { inputTokens, outputTokens },
     ...(finishDetail !== undefined && { finishDetail }),
   };

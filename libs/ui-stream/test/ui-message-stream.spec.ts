@@ -67,7 +67,7 @@ function says(text: string, type: 'text-delta' | 'reasoning-delta' = 'text-delta
 
 describe('toUiMessageStream', () => {
   it('gives the message the id of the run, and ends with the usage and [DONE]', () => {
-    const messageMetadata = { runId: 'r1', finishReason: 'stop', steps: 1, usage: USAGE };
+    const messageMetadata = { runId: 'r1', finishReason: 'stop', stepCount: 1, usage: USAGE };
     expect(framesOf([START, STEP, ended({})])).toEqual([
       { type: 'start', messageId: 'r1', messageMetadata: { runId: 'r1' } },
       { type: 'start-step' },

@@ -1,0 +1,162 @@
+// AI SDK 7: `useChat` of @ai-sdk/react in a page, with the transport that it has by default.
+import { useChat } from '@ai-sdk/react';
+import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses, lastAssistantMessageIsCompleteWithToolCalls } from 'ai';
+import { JSDOM } from 'jsdom';
+import { headers, play, route, SCENARIOS, until, url } from './shared.mjs';
+
+const { window } = new JSDOM('<!doctype html><div id="page"></div>');
+Object.assign(globalThis, { window, document: window.document });
+const { createElement } = await import('react');
+const { createRoot } = await import('react-dom/client');
+
+let chats = 0;
+
+/** A page with a chat; `chat()` is what the hook returned last. */
+async function open(options = {}, fetching = fetch) {
+  const id = options.id ?? `use-chat-${(chats += 1)}`;
+  const transport = new DefaultChatTransport({ api: `${url}/ai/chat`, headers, fetch: fetching });
+  let shown;
+  const Page = () => {
+    shown = useChat({ ...options, id, transport });
+    return null;
+  };
+  const root = createRoot(window.document.createElement('div'));
+  root.render(createElement(Page));
+  await until(() => shown !== undefined);
+  return { chat: () => shown, id, close: () => root.unmount() };
+}
+
+function told({ messages, status, error }) {
+  const parts = messages.filter(({ role }) => role === 'assistant').flatMap((message) => message.parts);
+  const calls = parts.filter(({ type }) => type.startsWith('tool-') || type === 'dynamic-tool');
+  return {
+    text: parts
+      .filter(({ type }) => type === 'text')
+      .map(({ text }) => text)
+      .join(''),
+    calls: calls.map((part) => [
+      part.type.replace(/^tool-/, ''),
+      part.state,
+      ...(part.output === undefined ? [] : [part.output]),
+      ...(part.errorText ? [part.errorText] : []),
+    ]),
+    injected: parts.filter(({ type }) => type === 'data-tools-injected').flatMap(({ data }) => data.tools.map((tool) => tool.id ?? tool)),
+    status: error ? `${status}: ${error.message}` : status,
+  };
+}
+
+/** A page shows what has come a little later. */
+const isAnswered = ({ messages, error }) => error !== undefined || messages.at(-1)?.role === 'assistant';
+
+const IDLE = ['ready', 'error'];
+
+async function ask(question, options, answer = async () => undefined) {
+  const page = await open(options);
+  await page.chat().sendMessage({ text: question });
+  await until(
+    () => IDLE.includes(page.chat().status) && isAnswered(page.chat()),
+    () => told(page.chat()),
+  );
+  await answer(page);
+  const shown = told(page.chat());
+  page.close();
+  return shown;
+}
+
+const partOf = ({ chat }, wanted) =>
+  chat()
+    .messages.flatMap(({ parts }) => parts)
+    .find(wanted);
+const settled = ({ chat }, text) =>
+  until(
+    () => chat().status === 'ready' && told(chat()).text === text,
+    () => told(chat()),
+  );
+
+function decide(approved) {
+  const options = { sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses };
+  return ask(SCENARIOS.approved, options, async (page) => {
+    const { approval } = partOf(page, (part) => part.state === 'approval-requested');
+    await page.chat().addToolApprovalResponse({ id: approval.id, approved, reason: 'So be it.' });
+    await settled(page, 'That is settled.');
+  });
+}
+
+/** The question is data of ours; it is answered over the routes of runs, and the chat is sent on without a message. */
+function question() {
+  return ask(SCENARIOS.question, {}, async (page) => {
+    const { data } = partOf(page, ({ type }) => type === 'data-question');
+    await route(`/runs/${data.runId}/answer`, { questionId: data.questionId, answer: 'M' });
+    await page.chat().sendMessage();
+    await settled(page, 'You have said it.');
+  });
+}
+
+function clientTool() {
+  return ask(SCENARIOS.clientTool, { sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls }, async (page) => {
+    const { toolCallId } = partOf(page, ({ type }) => type === 'tool-screen__pick');
+    await page.chat().addToolOutput({ tool: 'screen__pick', toolCallId, output: 'red' });
+    await settled(page, 'You have picked one.');
+  });
+}
+
+/** The client stops reading at once; the run is stopped by a request of its own, for which the message has its id. */
+async function abort() {
+  const page = await open();
+  void page.chat().sendMessage({ text: 'Count for use-chat' });
+  await until(
+    () => told(page.chat()).text.includes('3 '),
+    () => told(page.chat()),
+  );
+  await page.chat().stop();
+  const { id } = page.chat().messages.at(-1);
+  const before = await route(`/runs/${id}`);
+  await route(`/runs/${id}/cancel`, {});
+  const { status } = told(page.chat());
+  page.close();
+  return { before: before.status, status };
+}
+
+/** A page that is loaded again in the middle of an answer: the connection of the first one breaks, and the second one has all of it, each piece once. */
+async function reconnect() {
+  let cut;
+  const breaking = (address, init) => {
+    cut = new AbortController();
+    return fetch(address, { ...init, signal: cut.signal });
+  };
+  const first = await open({}, breaking);
+  first
+    .chat()
+    .sendMessage({ text: 'Count again' })
+    .catch(() => undefined);
+  await until(
+    () => told(first.chat()).text.includes('3 '),
+    () => told(first.chat()),
+  );
+  cut.abort();
+  const messages = first.chat().messages.filter(({ role }) => role === 'user');
+  const second = await open({ id: first.id, messages });
+  await second.chat().resumeStream();
+  await until(() => second.chat().status === 'ready');
+  const shown = told(second.chat());
+  await second.chat().resumeStream(); // there is no more
+  const after = told(second.chat());
+  first.close();
+  second.close();
+  return { text: shown.text, isSame: JSON.stringify(after) === JSON.stringify(shown) };
+}
+
+export const useChatPlays = () =>
+  play({
+    text: () => ask(SCENARIOS.text),
+    call: () => ask(SCENARIOS.call),
+    injected: () => ask(SCENARIOS.injected),
+    failedCall: () => ask(SCENARIOS.failedCall),
+    failedRun: () => ask(SCENARIOS.failedRun),
+    approved: () => decide(true),
+    denied: () => decide(false),
+    question,
+    clientTool,
+    abort,
+    reconnect,
+  });

@@ -1,0 +1,123 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { Module } from '@nestjs/common';
+import {
+  clientTool,
+  LanguageModel,
+  LlmTool,
+  ModelError,
+  ToolContext,
+  type ToolCallContext,
+  ToolError,
+  ToolParam,
+  ToolProvider,
+} from '@toolloop/core';
+import type { ModelEvent, ModelRequest } from '@toolloop/protocol';
+import { call, calls, fails, type ScriptedAnswer, ScriptedModel, text } from '@toolloop/testing';
+import { Expose } from 'class-transformer';
+import { type Served, serveApp } from '../../libs/http/test/served-app.js';
+
+/** An entity, whose tools come with it. */
+@ToolProvider({ prefix: 'page', instanceIdProperty: 'id' })
+export class Page {
+  @Expose() readonly id: string = 'p-1';
+
+  @LlmTool({ description: 'The title of this page.', effect: 'read_only', reveal: 'all' })
+  title(): string {
+    return 'First';
+  }
+}
+
+@ToolProvider({ namespace: 'desk' })
+class DeskTools {
+  @LlmTool({ description: 'Opens a page.', effect: 'read_only', output: Page })
+  open(): Page {
+    return new Page();
+  }
+
+  @LlmTool({ description: 'Fails.', effect: 'read_only', reveal: 'all' })
+  broken(): string {
+    throw new ToolError('The desk is closed.');
+  }
+
+  @LlmTool({ description: 'Asks for a size.', effect: 'read_only', reveal: 'all' })
+  async size(
+    @ToolContext() context: ToolCallContext,
+    @ToolParam('hint', { description: 'A hint.', default: '' }) _hint: string,
+  ): Promise<string> {
+    const size = await context.ask({ key: 'size', question: 'Which size?', schema: { type: 'string', enum: ['S', 'M'] } });
+    return `size ${JSON.stringify(size)}`;
+  }
+}
+
+@Module({ providers: [DeskTools] })
+class DeskModule {}
+
+const SCREEN = clientTool({
+  id: 'screen__pick',
+  description: 'Lets the user pick a colour.',
+  effect: 'read_only',
+  input: { type: 'object' },
+});
+
+const ONE = (name: string, args: Parameters<typeof call>[1] = {}): ScriptedAnswer => calls(call(name, args));
+
+/** The answers to each question, one for each step. */
+const SCRIPTS: Readonly<Record<string, readonly ScriptedAnswer[]>> = {
+  'Say hello': [text('Hello there.')],
+  'Read it': [ONE('notes__read', { id: 'n-1' }), text('It is note n-1.')],
+  'Open it': [ONE('desk__open'), ONE('page_p-1_title'), text('Its title is First.')],
+  'Break it': [ONE('desk__broken'), text('The desk is closed.')],
+  Fail: [fails(new ModelError('out of order'))],
+  'Delete it': [ONE('notes__delete', { id: 'n-1' }), text('That is settled.')],
+  'Ask me': [ONE('desk__size'), text('You have said it.')],
+  'Pick one': [ONE('screen__pick'), text('You have picked one.')],
+};
+
+/** The pieces of the long answer, which takes about a second. */
+export const PIECES: readonly string[] = Array.from({ length: 40 }, (_, index) => `${index} `);
+
+/** Answers each question by its script, however many clients ask at once, and "Count" with a long answer that can be left and read on. */
+export class ScenarioModel extends LanguageModel {
+  readonly provider = 'scenario';
+  readonly modelId = 'scenario';
+  /** The questions that were asked, one for each step. */
+  readonly asked: string[] = [];
+  aborted = 0;
+
+  async *stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
+    const { messages } = request;
+    const last = messages.findLastIndex(({ role }) => role === 'user');
+    const question = textOf(messages[last]?.content);
+    this.asked.push(question);
+    if (question.startsWith('Count')) return yield* this.count(signal);
+    const step = messages.slice(last).filter(({ role }) => role === 'assistant').length;
+    const answer = SCRIPTS[question]?.[step] ?? text(`There is no script for ${JSON.stringify(question)}, step ${step}.`);
+    yield* new ScriptedModel([answer]).stream(request, signal);
+  }
+
+  private async *count(signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
+    for (const piece of PIECES) {
+      yield { type: 'text-delta', text: piece };
+      await wait(25);
+      if (!signal.aborted) continue;
+      this.aborted += 1;
+      throw signal.reason;
+    }
+    yield { type: 'finish', finishReason: 'stop' };
+  }
+}
+
+function textOf(content: unknown): string {
+  if (typeof content === 'string') return content;
+  return Array.isArray(content) ? content.map((part: { readonly text?: string }) => part.text ?? '').join('') : '';
+}
+
+/** An application for clients of others to talk to: a call, tools that come with an entity, a call and a run that fail, an approval, a question, and a call of the client. */
+export function serveScenarios(model: ScenarioModel): Promise<Served> {
+  const policy = {
+    version: 'scenarios-1',
+    allow: ['notes__*', 'desk__*', 'page_*_*', 'screen__*'],
+    requireApproval: [{ tools: ['notes__delete'], reason: 'A person looks at it.' }],
+  };
+  return serveApp({ model, modules: [DeskModule], loop: { policy, tools: [SCREEN] } });
+}
