@@ -130,7 +130,8 @@ function Look(): ReactNode {
         type="button"
         className="ghost"
         onClick={() => choose({ language: settings.language === 'en' ? 'de' : 'en' })}
-        aria-label={t('look.language')}
+        title={t('look.language')}
+        lang={settings.language === 'en' ? 'de' : 'en'}
       >
         {settings.language === 'en' ? 'Deutsch' : 'English'}
       </button>

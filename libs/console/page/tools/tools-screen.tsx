@@ -32,6 +32,7 @@ function ToolsScreen({ selected }: { readonly selected: string | undefined }): R
         {error && <Failed error={error} retry={reload} />}
         {!value && !error && <Loading rows={6} />}
         {value && shown.length === 0 && <Notice icon="tools" title={t(wanted === '' ? 'tools.empty' : 'tools.none')} />}
+        {value && <Stopped stops={value.stops.filter(({ tool }) => !value.tools.some(({ id }) => id === tool))} selected={selected} />}
         {[...grouped(shown, ({ id }) => spaceOf(id))].map(([space, tools]) => (
           <section key={space} className="tool-group">
             <h2>{nameOf(space)}</h2>
@@ -43,18 +44,60 @@ function ToolsScreen({ selected }: { readonly selected: string | undefined }): R
           </section>
         ))}
       </section>
-      {chosen && <ToolItem key={chosen.id} tool={chosen} stop={stopOf(chosen.id, value?.stops)} onSwitched={reload} />}
-      {!chosen && selected !== undefined && value && (
-        <section className="item">
-          <Notice icon="tools" title={selected}>
-            {t('tools.ofEntity')}
-          </Notice>
-        </section>
+      {chosen ? (
+        <ToolItem key={chosen.id} tool={chosen} stop={stopOf(chosen.id, value?.stops)} onSwitched={reload} />
+      ) : (
+        selected !== undefined &&
+        value && <Unlisted key={selected} id={selected} stop={stopOf(selected, value.stops)} onSwitched={reload} />
       )}
     </div>
   );
 }
 export default ToolsScreen; // oxlint-disable-line import/no-default-export -- React's lazy loads a default
+
+/** The tools that are switched off: no model is offered them, so that they are in no other list. */
+function Stopped({ stops, selected }: { readonly stops: readonly Stop[]; readonly selected: string | undefined }): ReactNode {
+  const { words } = useConsole();
+  const named = stops.flatMap(({ tool, ...rest }) => (tool === undefined ? [] : [{ ...rest, tool }]));
+  if (named.length === 0) return null;
+  return (
+    <section className="tool-group">
+      <h2>{words.t('tools.stopped')}</h2>
+      <ul className="rows">
+        {named.map(({ stopId, tool, reason }) => (
+          <li key={stopId}>
+            <a href={hrefOf('tools', tool)} className="row" aria-current={tool === selected ? 'true' : undefined}>
+              <span className="row-kind effect-external_side_effect">
+                <Icon name="stop" size={17} />
+              </span>
+              <span className="row-words">
+                <strong>{nameOf(tool)}</strong>
+                <small className="muted">{reason}</small>
+              </span>
+            </a>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+/** A tool that is not listed: it is switched off, or belongs to an entity. */
+function Unlisted({ id, stop, onSwitched }: SwitchProps): ReactNode {
+  const { words } = useConsole();
+  return (
+    <section className="item" aria-label={id}>
+      <header>
+        <h2>{nameOf(id)}</h2>
+        <ul className="chips">
+          <li className="chip code">{id}</li>
+          {stop && <li className="chip danger">{words.t('tools.stopped')}</li>}
+        </ul>
+      </header>
+      {stop ? <Switch {...{ id, stop, onSwitched }} /> : <Notice icon="tools" title={words.t('tools.ofEntity')} />}
+    </section>
+  );
+}
 
 function matches({ id, description, presentation }: ListedTool, wanted: string): boolean {
   return `${id} ${presentation?.label ?? ''} ${description}`.toLowerCase().includes(wanted.trim().toLowerCase());

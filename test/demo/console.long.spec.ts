@@ -1,0 +1,215 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { closeDesks, serve, type ServedDesk } from './served-desk.js';
+
+const { resolve } = createRequire(import.meta.url);
+const PAGE = join(dirname(resolve('@toolloop/console/package.json')), 'dist', 'page');
+const CHROMIUM = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) => existsSync(path));
+const why = CHROMIUM === undefined ? ' [skipped: no Chromium is installed]' : '';
+const onChromium = CHROMIUM === undefined ? describe.skip : describe;
+/** Where the screens are kept, if anywhere: `CONSOLE_PICTURES=/tmp/pictures`. */
+const PICTURES = process.env['CONSOLE_PICTURES'];
+
+let desk: ServedDesk;
+let browser: Browser;
+const complaints: string[] = [];
+
+async function open(user: string, options: BrowserContextOptions = {}): Promise<Page> {
+  const context = await browser.newContext({
+    viewport: { width: 1280, height: 800 },
+    locale: 'en-US',
+    reducedMotion: 'reduce',
+    ...options,
+  });
+  const page = await context.newPage();
+  page.on('console', (message) => (message.type() === 'error' ? complaints.push(`${user}: ${message.text()}`) : 0));
+  page.on('pageerror', (error) => complaints.push(`${user}: ${error.message}`));
+  await page.goto(`${desk.url}/console`);
+  await page.getByLabel('Name').fill(user);
+  await page.keyboard.press('Tab');
+  await page.keyboard.type(`demo-${user}`);
+  await page.keyboard.press('Enter');
+  await page.locator('.nav').waitFor();
+  return page;
+}
+
+async function ask(page: Page, question: string): Promise<void> {
+  await page.getByLabel('Message').focus();
+  await page.keyboard.type(question);
+  await page.keyboard.press('Enter');
+}
+
+/** What axe finds that is serious. */
+async function barriersOn(page: Page): Promise<readonly string[]> {
+  await page.evaluate(readFileSync(resolve('axe-core/axe.min.js'), 'utf8'));
+  const found = await page.evaluate<{
+    readonly violations: readonly { readonly id: string; readonly impact: string; readonly nodes: readonly { readonly html: string }[] }[];
+  }>('axe.run()');
+  const serious = found.violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
+  return serious.map(({ id, nodes }) => `${id}: ${nodes[0]?.html ?? ''}`);
+}
+
+async function picture(page: Page, name: string): Promise<void> {
+  if (PICTURES === undefined) return;
+  mkdirSync(PICTURES, { recursive: true });
+  await page.screenshot({ path: join(PICTURES, `${name}.png`) });
+}
+
+beforeAll(async () => {
+  desk = await serve();
+  if (CHROMIUM === undefined) return;
+  const { chromium } = await import('playwright-core');
+  browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] });
+});
+afterAll(async () => {
+  await browser?.close();
+  await closeDesks();
+});
+
+onChromium('the console in a browser', () => {
+  it(`shows calls and the tools that they bring, and continues alone once another has approved or denied them${why}`, async () => {
+    const [alice, mia] = [await open('alice'), await open('mia')];
+    await ask(alice, 'What is the average spend of John Smith?');
+    await alice.getByText('€472.19').waitFor();
+    await alice.locator('.belt-group.entity', { hasText: 'Customer c-123' }).getByText('Get average spend').waitFor();
+    await picture(alice, 'chat');
+    expect(await barriersOn(alice)).toEqual([]);
+
+    await ask(alice, 'Refund order o-1021');
+    await alice.getByText('It waits for someone who may decide about it').waitFor();
+    await mia.locator('.count').waitFor();
+    await mia.locator('#main').focus();
+    await mia.keyboard.press('g');
+    await mia.keyboard.press('i');
+    await mia.getByRole('heading', { name: 'Refund 446.75 EUR for order o-1021' }).waitFor();
+    await picture(mia, 'inbox');
+    expect(await barriersOn(mia)).toEqual([]);
+    await mia.locator('#main').focus();
+    await mia.keyboard.press('a');
+    await mia.keyboard.press('Enter');
+    await mia.getByText('Nothing waits for you').waitFor();
+    await alice.getByText('Approved by mia.').waitFor();
+
+    await ask(alice, 'Cancel order o-1024');
+    await mia.getByText('A manager looks at what support mails').waitFor();
+    await mia.locator('#main').focus();
+    await mia.keyboard.press('r');
+    await mia.keyboard.type('They keep it.');
+    await mia.getByRole('button', { name: 'Deny' }).press('Enter');
+    await alice.getByText('Denied by mia. “They keep it.”').waitFor();
+    await Promise.all([alice.context().close(), mia.context().close()]);
+  });
+
+  it(`takes an answer, forks a run, and moves its tools through time${why}`, async () => {
+    const alice = await open('alice');
+    await ask(alice, 'Quote the postage of the parcel');
+    await alice.getByRole('spinbutton', { name: 'Answer' }).fill('2500');
+    await alice.keyboard.press('Enter');
+    await alice.getByText('1,049').waitFor();
+    await ask(alice, 'What is the average spend of John Smith?');
+    await alice.getByText('€472.19').waitFor();
+    await alice.getByRole('link', { name: 'Open the run' }).last().click();
+    await alice.locator('.belt-group.entity').waitFor();
+    await picture(alice, 'run');
+    expect(await barriersOn(alice)).toEqual([]);
+    await alice.locator('#main').focus();
+    for (let step = 0; step < 18; step += 1) await alice.keyboard.press('ArrowLeft');
+    await alice.locator('.belt-group.entity').waitFor({ state: 'detached' });
+    await alice.getByRole('link', { name: 'Events' }).click();
+    await alice.locator('.event.future').first().waitFor();
+    const address = alice.url();
+    await alice.getByRole('button', { name: 'Fork' }).click();
+    await alice.getByLabel('Last shared step').fill('1');
+    await alice.getByRole('button', { name: 'Fork the run' }).click();
+    await alice.getByText('fork after step 1').waitFor();
+    expect(alice.url()).not.toBe(address);
+    await alice.context().close();
+  });
+
+  it(`calls a tool by its form, switches one off and on, explains a refusal, and changes theme and language${why}`, async () => {
+    const operator = await open('ops', { colorScheme: 'dark' });
+    await operator.goto(`${desk.url}/console#/tools/crm__searchCustomers`);
+    await operator.getByLabel('Name').fill('John');
+    await operator.keyboard.press('Enter');
+    await operator.getByRole('cell', { name: 'c-123' }).waitFor();
+    await picture(operator, 'tools-dark');
+    expect(await barriersOn(operator)).toEqual([]);
+    for (const turn of ['Switch off', 'Switch on']) {
+      await operator.getByLabel('Reason for the switch').fill('A test of the switch.');
+      await operator.getByRole('button', { name: turn }).click();
+    }
+    await operator.getByRole('button', { name: 'Switch off' }).waitFor();
+    await operator.goto(`${desk.url}/console#/why/catalog__update/as/alice`);
+    await operator.getByRole('heading', { name: 'is hidden' }).waitFor();
+    await operator.getByText('No rule of the policy allows this tool.').waitFor();
+    for (const command of ['Theme', 'Change the language']) {
+      await operator.keyboard.press('Control+k');
+      await operator.keyboard.type(command);
+      await operator.keyboard.press('Enter');
+    }
+    await operator.getByRole('link', { name: 'Werkzeuge' }).waitFor();
+    expect(await operator.evaluate('[document.documentElement.lang, document.documentElement.dataset.theme]')).toEqual(['de', 'light']);
+    await operator.context().close();
+  });
+
+  it(`fits 390 pixels, and has told its browser of no error${why}`, async () => {
+    const page = await open('ops', { viewport: { width: 390, height: 844 } });
+    for (const section of ['chat', 'runs', 'inbox', 'tools/orders__sendReceipt', 'why/orders__sendReceipt', 'usage', 'audit']) {
+      await page.goto(`${desk.url}/console#/${section}`);
+      await page.locator('h1, h2').first().waitFor();
+      expect([section, await page.evaluate('document.documentElement.scrollWidth')]).toEqual([section, 390]);
+      expect([section, await barriersOn(page)]).toEqual([section, []]);
+      await picture(page, `narrow-${section.split('/')[0]}`);
+    }
+    expect(complaints).toEqual([]);
+  });
+});
+
+describe('the built page of the console', () => {
+  const bytes = (name: string): number => gzipSync(readFileSync(join(PAGE, 'assets', name))).length;
+  const files = (): readonly string[] => readdirSync(join(PAGE, 'assets'));
+
+  it('shows its first screen with less than 200 KB, and each section with less than 150 KB more', () => {
+    const html = readFileSync(join(PAGE, 'index.html'), 'utf8');
+    const first = files().filter((name) => html.includes(name));
+    const later = files().filter((name) => !html.includes(name));
+    expect(first.reduce((sum, name) => sum + bytes(name), 0)).toBeLessThan(200_000);
+    expect(later.filter((name) => bytes(name) > 150_000)).toEqual([]);
+    expect(later.length).toBeGreaterThan(7);
+  });
+
+  it('names no other server, and has no inline script or style', () => {
+    const html = readFileSync(join(PAGE, 'index.html'), 'utf8');
+    expect(html).not.toMatch(/<style|<script(?![^>]*src=)|style=|https?:\/\//);
+  });
+});
+
+/** Bundles the hooks as a page would, in a process of its own: Vite does not run within Jest. */
+const BUNDLE = `
+  const { build } = await import('vite');
+  const { gzipSync } = await import('node:zlib');
+  const [{ output }] = await build({
+    configFile: false,
+    logLevel: 'silent',
+    build: {
+      write: false,
+      minify: true,
+      lib: { entry: 'libs/react/src/index.ts', formats: ['es'] },
+      rolldownOptions: { external: [/^react/, /^@toolloop\\//] },
+    },
+  });
+  console.log(gzipSync(output[0].code).length);
+`;
+
+describe('the hooks of React', () => {
+  it('take less than 6 KB compressed, React and the client not counted', () => {
+    const told = execFileSync(process.execPath, ['--input-type=module', '--eval', BUNDLE], { encoding: 'utf8' });
+    expect(Number(told)).toBeGreaterThan(500);
+    expect(Number(told)).toBeLessThan(6_000);
+  });
+});
