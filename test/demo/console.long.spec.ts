@@ -170,10 +170,15 @@ onChromium('the console in a browser', () => {
   });
 });
 
-describe('the built page of the console', () => {
-  const bytes = (name: string): number => gzipSync(readFileSync(join(PAGE, 'assets', name))).length;
-  const files = (): readonly string[] => readdirSync(join(PAGE, 'assets'));
+function bytes(name: string): number {
+  return gzipSync(readFileSync(join(PAGE, 'assets', name))).length;
+}
 
+function files(): readonly string[] {
+  return readdirSync(join(PAGE, 'assets'));
+}
+
+describe('the built page of the console', () => {
   it('shows its first screen with less than 200 KB, and each section with less than 150 KB more', () => {
     const html = readFileSync(join(PAGE, 'index.html'), 'utf8');
     const first = files().filter((name) => html.includes(name));
