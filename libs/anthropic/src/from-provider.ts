@@ -51,11 +51,11 @@ function kindOf({ type }: WireObject): unknown {
 
 /**
  * Reads the usage; undefined when the value holds no counts. The API counts tokens read from its cache, and written to it, apart from the input; here both
- * are part of it.
+ * are part of it. Gateways such as OpenRouter add the cost in USD.
  */
 export function fromMessagesUsage(value: unknown): Usage | undefined {
   if (!isWireObject(value)) return undefined;
-  const { input_tokens: fresh, output_tokens: output, cache_creation_input_tokens: written, cache_read_input_tokens: cached } = value;
+  const { input_tokens: fresh, output_tokens: output, cache_creation_input_tokens: written, cache_read_input_tokens: cached, cost } = value;
   if (!isCount(fresh) && !isCount(output)) return undefined;
   const details = value.output_tokens_details;
   const reasoning = isWireObject(details) ? details.thinking_tokens : undefined;
@@ -65,6 +65,7 @@ export function fromMessagesUsage(value: unknown): Usage | undefined {
     ...(isCount(cached) && { cachedInputTokens: cached }),
     ...(isCount(written) && { cacheWriteInputTokens: written }),
     ...(isCount(reasoning) && { reasoningTokens: reasoning }),
+    ...(isCount(cost) && cost >= 0 && { costUsd: cost }),
   };
 }
 

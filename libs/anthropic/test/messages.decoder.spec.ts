@@ -246,6 +246,7 @@ describe('usage', () => {
       cache_creation_input_tokens: null,
       output_tokens: 7,
       output_tokens_details: { thinking_tokens: 2 },
+      cost: 0.02, // of a gateway
     };
     const begun = {
       ...START,
@@ -254,7 +255,7 @@ describe('usage', () => {
     const { events } = decode([sse(begun, { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage }, STOP)]);
     expect(events[0]).toEqual({
       type: 'usage',
-      usage: { inputTokens: 115, outputTokens: 7, cachedInputTokens: 10, cacheWriteInputTokens: 100, reasoningTokens: 2 },
+      usage: { inputTokens: 115, outputTokens: 7, cachedInputTokens: 10, cacheWriteInputTokens: 100, reasoningTokens: 2, costUsd: 0.02 },
     });
   });
 

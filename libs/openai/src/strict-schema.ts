@@ -21,8 +21,12 @@ export function toStrictSchema(schema: ToolSpec['inputSchema']): WireObject | un
 /** The constraints and notes that may be told in words. A keyword that is neither one of these nor of {@link STRICT_KEYWORDS} shapes the value, and stays. */
 const TOLD_KEYWORDS = new Set('minLength maxLength minProperties maxProperties uniqueItems default examples format pattern'.split(' '));
 
-/** The keywords that say nothing to a model. */
-const SILENT_KEYWORDS = new Set(['$schema', '$id', '$comment']);
+/** Tells the keywords that say nothing to a model and ask nothing of a value: notes of other programs. */
+function isSilent(keyword: string): boolean {
+  return SILENT_KEYWORDS.has(keyword) || keyword.startsWith('x-');
+}
+
+const SILENT_KEYWORDS = new Set('$schema $id $comment deprecated readOnly writeOnly example externalDocs xml discriminator'.split(' '));
 
 /** The rewriting of one schema. */
 class StrictForm {
@@ -33,7 +37,7 @@ class StrictForm {
     const told: string[] = [];
     for (const [keyword, value] of Object.entries(schema)) {
       if (isTold(keyword, value)) told.push(`${keyword}: ${JSON.stringify(value)}`);
-      else if (!SILENT_KEYWORDS.has(keyword)) kept[keyword] = this.rebuilt(keyword, value);
+      else if (!isSilent(keyword)) kept[keyword] = this.rebuilt(keyword, value);
     }
     if (isWireObject(kept.properties) && !isAlternative) Object.assign(kept, this.requiringAll(schema, kept.properties));
     if (told.length > 0) kept.description = [schema.description, ...told].filter(Boolean).join('; ');

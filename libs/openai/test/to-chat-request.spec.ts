@@ -306,6 +306,7 @@ describe('strict mode', () => {
     ['a length', { type: 'string', minLength: 1, maxLength: 9 }, { type: 'string', description: 'minLength: 1; maxLength: 9' }],
     ['a default', { type: 'integer', default: 10, description: 'How many' }, { type: 'integer', description: 'How many; default: 10' }],
     ['a format', { type: 'string', format: 'uri' }, { type: 'string', description: 'format: "uri"' }],
+    ['no note of other programs', { type: 'string', readOnly: true, deprecated: true, 'x-order': 1 }, { type: 'string' }],
     ['a pattern that looks around', { type: 'string', pattern: '^(?!x)' }, { type: 'string', description: 'pattern: "^(?!x)"' }],
     [
       'unique items',

@@ -97,12 +97,15 @@ export function standInFindings(at: string, type: Type, wrapper: InstanceWrapper
   }));
 }
 
-/** Finds what keeps tools out of the catalog and may be meant so: nothing in the place of their class, a list that holds them, and a factory that runs in a request only. */
+/** Finds what keeps tools out of the catalog and may be meant so: nothing or an alias in the place of their class, a list that holds them, and a factory that runs in a request only. */
 export function providerWarnings(providers: readonly InstanceWrapper<object>[], declaresTools: (type: Type) => boolean): Finding[] {
   const own = providers.filter(({ isAlias }) => !isAlias);
   const found = new Set(own.filter(isThere).flatMap((wrapper) => classesOfProvider(wrapper).find(declaresTools) ?? []));
   const isMissing = (type: Type | undefined): type is Type => type !== undefined && declaresTools(type) && !found.has(type);
-  return own.flatMap((wrapper) => {
+  const standsApart = ({ isAlias, token, instance }: InstanceWrapper): boolean =>
+    isAlias && isClass(token) && isMissing(token) && isObject(instance) && !found.has(classOf(instance) ?? token);
+  const aliased = providers.filter(standsApart).map(({ token }) => aliasWarning(token));
+  const others = own.flatMap((wrapper) => {
     if (isOpaque(wrapper)) return [opaqueWarning(wrapper)];
     if (!isThere(wrapper))
       return classesOfProvider(wrapper)
@@ -113,6 +116,15 @@ export function providerWarnings(providers: readonly InstanceWrapper<object>[], 
       : [];
     return [...new Set(held)].filter(isMissing).map((type) => heldWarning(type, wrapper));
   });
+  return [...aliased, ...others];
+}
+
+function aliasWarning(token: InstanceWrapper['token']): Finding {
+  return {
+    at: isClass(token) ? token.name : String(token),
+    problem: 'Another provider stands in its place by `useExisting`, so its tools are not in the catalog.',
+    remedy: 'Replace it by `useClass` or `useValue`, which keep its tools, or remove the provider.',
+  };
 }
 
 function opaqueWarning({ token }: InstanceWrapper): Finding {

@@ -42,6 +42,8 @@ class OpenTools {
   }
 }
 
+class BusyTools extends OpenTools {}
+
 /** Has no decorator of its own. */
 class SilentCrm {
   greet(name: string): string {
@@ -106,6 +108,17 @@ describe('a provider of tools that a test replaces', () => {
     expect(logger.warnings().map(({ message }) => message)).toEqual([
       `OpenTools: There is ${there} in its place, so its tools are not in the catalog. Provide an instance, or remove the provider.`,
     ]);
+  });
+
+  it.each<[string, Provider[], string[]]>([
+    ['another class', [{ provide: OpenTools, useExisting: SilentCrm }, SilentCrm], ['OpenTools']],
+    ['a class below it', [{ provide: OpenTools, useExisting: BusyTools }, BusyTools], []],
+    ['its own class', [OpenTools, { provide: 'OPEN', useExisting: OpenTools }], []],
+  ])('has none where an alias stands in its place, which is told, unless that has them: %s', async (_, providers, told) => {
+    const logger = new RecordingLogger();
+    const module = await start({ providers, logger });
+    expect(module.get(ToolCatalog).list()).toHaveLength(1 - told.length);
+    expect(logger.warnings().map(({ message }) => String(message).split(': Another provider stands in its place')[0])).toEqual(told);
   });
 
   it.each<[string, unknown]>([

