@@ -7,7 +7,10 @@ import { ask, openModule } from '../fixtures/shop.module.js';
 
 /** A value for each part that nothing but the saved run has: no model is asked between the two waits. A part that is new does not compile until it has one here. */
 const VALUES: Readonly<Record<keyof typeof PARTS | keyof typeof OPTIONAL_PARTS, JsonValue>> = {
-  approvals: { repeated: [['call-9', 'approval-9']] },
+  approvals: {
+    repeated: [['call-9', 'approval-9']],
+    endorsed: [{ approvalId: 'approval-9', endorsed: { source: 'mail__read' } }],
+  },
   handles: [['["Order","o 1"]', 'h1']],
   instances: ['["order","o-1"]'],
   sentTools: ['a hash'],

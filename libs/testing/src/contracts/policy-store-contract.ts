@@ -81,7 +81,8 @@ async function keepsAsPut({ store, other, tenant }: PolicyTrial): Promise<void> 
     { version: AWKWARD_TEXTS.join(''), allow: [...AWKWARD_TEXTS], flow: 'taint' as const },
     { allow: [], shadow: true },
   ];
-  const put = version({ tenant, policies, author: AWKWARD_TEXTS.join(' '), reason: AWKWARD_TEXTS.join(' ') });
+  const endorsed = AWKWARD_TEXTS.map((value) => ({ tool: 'mail__send', argument: 'to', value }));
+  const put = version({ tenant, policies, endorsed, author: AWKWARD_TEXTS.join(' '), reason: AWKWARD_TEXTS.join(' ') });
   assert.equal(await store.add(put), true);
   assert.deepEqual(await other.find({ tenant }, 1), put);
   const ofApplication = version({ tenant, number: 2, rollbackOf: 0 });
