@@ -49,7 +49,11 @@ export class RehearsalStep {
     const isAsked = state.pending ? isOfNoModel(state.pending) : state.finish?.reason === 'stop';
     const scope = live.scope(state.toolset, state.messages, state.toolset);
     if (!isAsked || calls.length === 0 || unaskableReason({ ...scope, rehearsal: undefined }) !== undefined)
-      return { ...state, rehearsal: { status: 'unasked', calls: calls.map(({ shown }) => shown) } };
+      return unasked(
+        state,
+        calls.map(({ shown }) => shown),
+        isAsked,
+      );
     const pending = state.pending ?? { answer: NO_ANSWER, offered: state.toolset, outcomes: [], isPlanned: true };
     try {
       return await this.decided({ ...state, pending, finish: undefined }, pending, { ...ending, scope });
@@ -178,6 +182,13 @@ const CHANGED = {
   safeMessage: 'What was rehearsed has changed since, so the call was not made. Rehearse again.',
 } as const;
 
+/** The end of a rehearsal about which no one is asked. One that ended otherwise than with the model's last words says why already. */
+function unasked(state: LoopState, calls: RehearsalReport['calls'], isWhole: boolean): LoopState {
+  const rehearsal = { status: 'unasked', calls } as const;
+  const { finish } = state;
+  return { ...state, rehearsal, ...(finish && isWhole && calls.length > 0 && { finish: { ...finish, ...detailOf(rehearsal) } }) };
+}
+
 function refusalIn(answer: PendingAnswer | undefined): 'denied' | 'withdrawn' | 'expired' | undefined {
   if (!answer) return 'expired';
   if (isUsable(answer)) return undefined;
@@ -217,8 +228,17 @@ function outcomeOf(outcome: ToolOutcome | undefined): NonNullable<ReportedCall['
   return outcome.record.error?.code === 'unknown_outcome' ? 'unknown' : 'failed';
 }
 
-function detailOf({ status, calls, change }: RehearsalReport): { readonly detail?: string } {
-  if (change) return { detail: `Nothing was performed: ${placeOf(change)} since the rehearsal.` };
+/** The reasons why nothing was performed, which the model, whose last words are those of the run, did not know. */
+const NOT_PERFORMED: Readonly<Partial<Record<RehearsalReport['status'], string>>> = {
+  denied: 'the rehearsal was not approved',
+  withdrawn: 'the rehearsal was withdrawn',
+  expired: 'the rehearsal has expired',
+  unasked: 'the rehearsal was only shown, since no one could be asked',
+};
+
+function detailOf({ status, calls, change }: Pick<RehearsalReport, 'status' | 'calls' | 'change'>): { readonly detail?: string } {
+  const why = change ? `${placeOf(change)} since the rehearsal` : NOT_PERFORMED[status];
+  if (why !== undefined) return { detail: `Nothing was performed: ${why}.` };
   if (status !== 'incomplete') return {};
   const performed = calls.filter(({ outcome }) => outcome === 'performed').length;
   const failed = calls[performed];

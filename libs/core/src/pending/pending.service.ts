@@ -131,20 +131,20 @@ export class PendingService<Actor = RegisteredActor> {
     return refusalFor(await this.find(id, approver), this.identified(approver)) === undefined;
   }
 
-  private async find(id: unknown, person: Respondent<Actor>): Promise<Pending> {
+  private async find(id: unknown, person: Respondent<Actor>, kind?: PendingKind): Promise<Pending> {
     const record = typeof id === 'string' ? await this.store.find(id) : undefined;
     if (record?.binding.tenant === person.tenant && maySee(record, this.identified(person))) return record;
-    throw notFound();
+    throw notFound(kind);
   }
 
   /** Finds what a reply is about. A call of a client is named by its run and its id; which of two calls with one id is meant must be said. */
-  private async meantBy({ id, toolCallId }: ReadReply, person: Respondent<Actor>, runId: string | undefined): Promise<Pending> {
+  private async meantBy({ id, toolCallId, kind }: ReadReply, person: Respondent<Actor>, runId: string | undefined): Promise<Pending> {
     if (id !== undefined) {
-      const record = await this.find(id, person);
+      const record = await this.find(id, person, kind);
       if (runId === undefined || record.binding.runId === runId) return record;
       throw new PendingError('not_found', 'This run asked nothing of the kind.');
     }
-    if (runId === undefined) throw notFound();
+    if (runId === undefined) throw notFound(kind);
     const identified = this.identified(person);
     const asked = await this.store.list({ tenant: person.tenant, runId, limit: MOST_OF_A_RUN });
     const named = asked.filter((one) => one.kind === 'client' && one.binding.toolCallId === toolCallId && maySee(one, identified));
@@ -369,8 +369,8 @@ function approvalIn(view: PendingView): PendingViewOf<'approval'> {
   throw notFound();
 }
 
-function notFound(): PendingError {
-  return new PendingError('not_found', 'There is no such approval.');
+function notFound(kind: PendingKind = 'approval'): PendingError {
+  return new PendingError('not_found', `There is no such ${kind === 'client' ? 'call of a client' : kind}.`);
 }
 
 /** Tells whether an approval has expired, for a decision as well as for the use of one. */

@@ -88,6 +88,25 @@ describe('an approved rehearsal', () => {
   });
 
   it.each([
+    ['deny', 'Nothing was performed: the rehearsal was not approved.'],
+    ['withdraw', 'Nothing was performed: the rehearsal was withdrawn.'],
+  ] as const)('says that nothing was performed after the answer %s, whatever the model had said of it', async (decision, detail) => {
+    const { say, resume, called } = await rehearsed();
+    expect(await say(decision)).toBe('taken');
+    expect([await resume(), called]).toEqual([expect.objectContaining({ finishReason: 'stop', finishDetail: detail }), []]);
+  });
+
+  it('says so as well where no person can be asked', async () => {
+    const { rehearse } = await desk([calls(...WRITES), text('Done.')], open);
+    const result = await rehearse({ approvals: 'deny' });
+    expect(result).toMatchObject({
+      finishReason: 'stop',
+      finishDetail: 'Nothing was performed: the rehearsal was only shown, since no one could be asked.',
+      rehearsal: { status: 'unasked' },
+    });
+  });
+
+  it.each([
     ['before an answer', DAY, ['expired', 'expired']],
     ['behind the answer, and before it is performed', 0, ['taken', 'expired']],
   ] as const)('performs nothing once it has expired: %s', async (_when, before, outcome) => {
@@ -96,7 +115,8 @@ describe('an approved rehearsal', () => {
     fakeTheDate(now + before);
     const said = await say('approve');
     jest.setSystemTime(now + DAY);
-    expect([said, (await resume()).rehearsal?.status]).toEqual(outcome);
+    const { rehearsal, finishDetail } = await resume();
+    expect([said, rehearsal?.status, finishDetail]).toEqual([...outcome, 'Nothing was performed: the rehearsal has expired.']);
     expect(called).toEqual([]);
   });
 });
