@@ -1,14 +1,10 @@
 import { describe, jest } from '@jest/globals';
 import { inMemory } from './databases.js';
-import { performsWhatWasApproved, rehearsesInTransactions } from './rehearsals-suite.js';
+import { rehearsesInTransactions } from './rehearsals-suite.js';
 
 // PGlite makes a database in seconds.
 jest.setTimeout(60_000);
 
 describe('a rehearsal, on PGlite', () => {
   rehearsesInTransactions(async () => ({ durable: await inMemory() }));
-});
-
-describe('an approved rehearsal, on PGlite', () => {
-  performsWhatWasApproved(async () => ({ durable: await inMemory() }));
 });

@@ -1,13 +1,8 @@
-import { describe } from '@jest/globals';
-import { describePostgres, inMemory } from '../../durable/test/databases.js';
+import { describePostgres } from '../../durable/test/databases.js';
 import { mikroOrm } from './mikro-orm-storage.js';
 import { onServer } from './server.js';
 import { findsWhatArraysFind } from './random-filters-suite.js';
 import { describeMariaDb, onMariaDb, typeOrm } from './typeorm-storage.js';
-
-describe('random filters on PGlite', () => {
-  findsWhatArraysFind(mikroOrm(inMemory));
-});
 
 describePostgres('random filters on PostgreSQL', () => {
   findsWhatArraysFind(mikroOrm(onServer));
