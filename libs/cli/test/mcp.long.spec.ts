@@ -1,4 +1,4 @@
-import { afterAll, afterEach, describe, expect, it, jest } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ const folder = mkdtempSync(join(tmpdir(), 'toolloop-cli-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 const clients: Client[] = [];
-afterEach(async () => {
+afterAll(async () => {
   await Promise.all(clients.splice(0).map((client) => client.close()));
 });
 
@@ -47,8 +47,14 @@ async function connect(era: (typeof ERAS)[number], args: readonly string[] = ALI
 const names = async (client: Client): Promise<string[]> => (await client.listTools()).tools.map(({ name }) => name);
 
 describe.each(ERAS)('toolloop mcp, for a client of the era of %s,', (era) => {
+  const closed = join(folder, `closed-${era}`);
+  let client: Client;
+  let said: Connected['said'];
+  beforeAll(async () => {
+    ({ client, said } = await connect(era, ALICE, { SPEC_CLOSED: closed }));
+  });
+
   it('serves the tools of the actor that the settings name, and those of what a call has found', async () => {
-    const { client, said } = await connect(era);
     let changes = 0;
     client.setNotificationHandler('notifications/tools/list_changed', () => void (changes += 1));
     expect(await names(client)).toContain('notes__count');
@@ -63,15 +69,11 @@ describe.each(ERAS)('toolloop mcp, for a client of the era of %s,', (era) => {
   });
 
   it('says that a call waits for a person, and makes it not', async () => {
-    const { client } = await connect(era);
     const { isError, content } = await client.callTool({ name: 'notes__send', arguments: { to: 'bob@example.com' } });
     expect([isError, JSON.stringify(content)]).toEqual([true, expect.stringContaining('waits for an approval')]);
   });
 
   it('closes the application when its client leaves', async () => {
-    const closed = join(folder, `closed-${era}`);
-    const { client } = await connect(era, ALICE, { SPEC_CLOSED: closed });
-    await client.listTools();
     await client.close(); // resolves once the process has ended, which it does before it would be killed
     expect(existsSync(closed)).toBe(true);
   });
