@@ -15,6 +15,7 @@ export interface Vitals {
 /** A built demo in a process of its own, that is measured from outside. */
 export interface MeasuredDesk {
   readonly url: string;
+  readonly pid: number;
   vitals(): Promise<Vitals>;
   /** Milliseconds of CPU that the process has used, all threads included. */
   cpuMs(): Promise<number>;
@@ -46,7 +47,7 @@ export async function startDesk(env: NodeJS.ProcessEnv = {}): Promise<MeasuredDe
   const cpuMs = async (): Promise<number> => (await ask('cpu')).cpuMs;
   for (;;) {
     const [, url] = /open at (http:\S+),/.exec(output) ?? [];
-    if (url !== undefined) return { url, vitals: () => ask('vitals'), cpuMs, output: () => output, stop };
+    if (url !== undefined) return { url, pid: child.pid ?? 0, vitals: () => ask('vitals'), cpuMs, output: () => output, stop };
     if (child.exitCode !== null || !child.stdout) throw new Error(output);
     await Promise.race([once(child.stdout, 'data'), once(child, 'exit')]);
   }

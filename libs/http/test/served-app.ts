@@ -109,3 +109,13 @@ export function eventsIn(stream: string): LoopEvent[] {
 export async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await new Promise((resolve) => setTimeout(resolve, 5));
 }
+
+/** Waits until a count stands still: what is read no further has no other sign. */
+export async function settled(count: () => number): Promise<number> {
+  for (let [last, same] = [-1, 0]; ;) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    same = count() === last ? same + 1 : 0;
+    last = count();
+    if (same >= 20 && last > 0) return last;
+  }
+}

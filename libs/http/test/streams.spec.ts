@@ -6,7 +6,7 @@ import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { sseEncoder } from '@toolloop/ui-stream';
 import { sendEvents } from '../src/event-stream.js';
 import { GatedModel } from './gated-model.js';
-import { ask, closeApps, eventsIn, headersOf, type Platform, type Served, serveApp, until } from './served-app.js';
+import { ask, closeApps, eventsIn, headersOf, type Platform, type Served, serveApp, settled, until } from './served-app.js';
 
 afterAll(closeApps);
 
@@ -21,16 +21,6 @@ function deafClient(served: Served): Promise<Socket> {
     socket.pause();
     socket.write(head + body);
   });
-}
-
-/** Waits until a count stands still: what is read no further has no other sign. */
-async function settled(count: () => number): Promise<number> {
-  for (let [last, same] = [-1, 0]; ;) {
-    await new Promise((resolve) => setTimeout(resolve, 50));
-    same = count() === last ? same + 1 : 0;
-    last = count();
-    if (same >= 20 && last > 0) return last;
-  }
 }
 
 const PIECE = 'x'.repeat(10_000);

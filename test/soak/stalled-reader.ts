@@ -1,0 +1,100 @@
+import { readFile } from 'node:fs/promises';
+import { once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { setTimeout as wait } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import { startDesk } from './desk.js';
+
+const { values } = parseArgs({ options: { seconds: { type: 'string', default: '60' }, megabytes: { type: 'string', default: '1024' } } });
+const MB = 2 ** 20;
+const PIECE = 'x'.repeat(16 * 1024);
+/** The seconds in which the buffers of the system fill on the way from the provider to the reader. */
+const FILLING_S = 5;
+/** The seconds after which the reader looks again: it is cut off by then. */
+const LATER_S = 5;
+/** How much the desk may grow while its reader stands still. */
+const MOST_GROWTH_MB = 32;
+
+await stalled(Number(values.seconds), Number(values.megabytes));
+
+/** Offers the desk a long answer while its reader takes nothing, and fails where the desk reads on, grows, or keeps the reader longer than it should. */
+async function stalled(seconds: number, megabytes: number): Promise<void> {
+  const provider = await endlessProvider(megabytes * MB);
+  const desk = await startDesk({ OPENAI_BASE_URL: provider.baseURL, TOOLLOOP_MODEL: 'endless', OPENAI_API_KEY: 'sk-soak' });
+  await desk.vitals();
+  const idle = await residentMb(desk.pid);
+  const reader = await deafReader(desk.url);
+  const began = performance.now();
+  await wait(FILLING_S * 1_000);
+  const [full, resident] = [provider.sent(), await residentMb(desk.pid)];
+  let most = resident;
+  while (performance.now() - began < (seconds + LATER_S) * 1_000) {
+    await wait(1_000);
+    most = Math.max(most, await residentMb(desk.pid));
+  }
+  const more = provider.sent() - full;
+  reader.resume(); // a socket that is paused does not tell that it was closed
+  const cut = await Promise.race([once(reader, 'close').then(() => (performance.now() - began) / 1_000), wait(30_000, undefined)]);
+  await desk.stop();
+  provider.close();
+  console.log(
+    [
+      `${megabytes} MB offered, ${(full / MB).toFixed(1)} MB taken in ${FILLING_S} s (the buffers of the system among them), ${(more / 1024).toFixed(0)} KB in the ${seconds + LATER_S - FILLING_S} s behind them; `,
+      `memory ${idle.toFixed(0)} MB before, ${resident.toFixed(0)} MB when full, at most ${most.toFixed(0)} MB; `,
+      cut === undefined ? 'the reader was not cut off' : `the reader was cut off before ${cut.toFixed(0)} s`,
+    ].join(''),
+  );
+  const problems = [
+    ...(more <= 64 * 1024 ? [] : [`MISSED: ${more} bytes were read for a reader that stands still.`]),
+    ...(most - resident <= MOST_GROWTH_MB ? [] : [`MISSED: the desk grew by ${(most - resident).toFixed(0)} MB.`]),
+    ...(cut !== undefined && cut < seconds + 15 ? [] : ['MISSED: the reader was not cut off.']),
+  ];
+  for (const problem of problems) console.error(problem);
+  if (problems.length > 0) process.exitCode = 1;
+}
+
+/** A provider of chat completions with a long answer, as fast as it is read. */
+async function endlessProvider(bytes: number): Promise<{ readonly baseURL: string; sent(): number; close(): void }> {
+  let sent = 0;
+  const answer = async (response: ServerResponse): Promise<void> => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    const choices = [{ index: 0, delta: { content: PIECE }, finish_reason: null }];
+    const chunk = `data: ${JSON.stringify({ id: 'c1', object: 'chat.completion.chunk', created: 1, model: 'endless', choices })}\n\n`;
+    let wake: (() => void) | undefined;
+    for (const event of ['drain', 'close']) response.on(event, () => wake?.());
+    for (; sent < bytes && !response.destroyed; sent += chunk.length) {
+      if (!response.write(chunk)) await new Promise<void>((resolve) => (wake = resolve));
+    }
+    response.end('data: [DONE]\n\n');
+  };
+  const server = createServer((request, response) => {
+    request.resume();
+    answer(response).catch(() => response.destroy());
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const close = (): void => {
+    server.closeAllConnections();
+    server.close();
+  };
+  return { baseURL: `http://127.0.0.1:${port}/v1`, sent: () => sent, close };
+}
+
+/** A client that asks and then takes nothing of the answer. */
+async function deafReader(url: string): Promise<Socket> {
+  const { port, host } = new URL(url);
+  const body = '{"message":"Tell me everything."}';
+  const head = `POST /chat HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer demo-alice\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n`;
+  const socket = connect(Number(port), '127.0.0.1');
+  socket.on('error', () => undefined).pause();
+  await once(socket, 'connect');
+  socket.write(head + body);
+  return socket;
+}
+
+async function residentMb(pid: number): Promise<number> {
+  const [, kilobytes] = /VmRSS:\s+(\d+) kB/.exec(await readFile(`/proc/${pid}/status`, 'utf8')) ?? [];
+  return Number(kilobytes) / 1024;
+}
