@@ -152,7 +152,7 @@ onChromium('the console in a browser', () => {
       await operator.keyboard.type(command);
       await operator.keyboard.press('Enter');
     }
-    await operator.getByRole('link', { name: 'Werkzeuge' }).waitFor();
+    await operator.getByRole('link', { name: 'Läufe' }).waitFor();
     expect(await operator.evaluate('[document.documentElement.lang, document.documentElement.dataset.theme]')).toEqual(['de', 'light']);
     await operator.context().close();
   });

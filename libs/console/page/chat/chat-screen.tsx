@@ -71,7 +71,7 @@ function TurnView({ turn: { question, run, error } }: { readonly turn: Turn }): 
   const { t } = useWords();
   return (
     <article className="turn">
-      <div className="question">
+      <div className="asked">
         <p>{question}</p>
       </div>
       <div className="answer">

@@ -18,6 +18,7 @@ export class Feed {
   /** Begins, and returns how to end it. */
   start(): () => void {
     const left = new AbortController();
+    if (this.place.fetch) return () => left.abort(); // a page without a server has no stream either
     this.channel?.addEventListener('message', ({ data }: MessageEvent<unknown>) => this.tell(data), { signal: left.signal });
     const lead = (): Promise<void> => this.lead(left.signal);
     const { locks } = navigator as { readonly locks?: LockManager };

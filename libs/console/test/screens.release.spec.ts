@@ -1,0 +1,89 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { createRequire } from 'node:module';
+import { extname, join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { Browser } from 'playwright-core';
+
+const { resolve } = createRequire(import.meta.url);
+const CHROMIUM = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) => existsSync(path));
+const BUILT = 'libs/console/dist/fixtures';
+const PICTURES = process.env['CONSOLE_PICTURES'];
+const TYPES: Readonly<Record<string, string>> = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css' };
+
+const SCREENS = [
+  'chat',
+  'runs',
+  'runs/a-run',
+  'runs/a-run/timeline',
+  'runs/a-run/events',
+  'inbox',
+  'tools/crm__searchCustomers',
+  'why/orders__sendReceipt',
+  'usage',
+  'audit',
+];
+const STATES = ['full', 'empty', 'loading', 'failing', 'locked'];
+const LOOKS = [
+  { name: 'light', query: 'theme=light', width: 1280 },
+  { name: 'dark', query: 'theme=dark', width: 1280 },
+  { name: 'narrow', query: 'theme=light&language=de', width: 390 },
+];
+
+let browser: Browser;
+let server: Server;
+let url: string;
+
+beforeAll(async () => {
+  execFileSync(process.execPath, [
+    'node_modules/vite/bin/vite.js',
+    'build',
+    '--mode',
+    'fixtures',
+    '--config',
+    'libs/console/vite.config.ts',
+    '--logLevel',
+    'error',
+  ]);
+  server = createServer(({ url: path = '/' }, response) => {
+    const file = join(BUILT, new URL(path, 'http://fixtures').pathname);
+    if (!existsSync(file)) return response.writeHead(404).end();
+    response.writeHead(200, { 'content-type': TYPES[extname(file)] ?? 'application/octet-stream' }).end(readFileSync(file));
+  });
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/fixtures.html`;
+  const { chromium } = await import('playwright-core');
+  browser = await chromium.launch({ executablePath: CHROMIUM ?? '', args: ['--no-sandbox'] });
+});
+afterAll(async () => {
+  await browser?.close();
+  server?.close();
+});
+
+describe.each(LOOKS)('the screens of the console, $name', ({ name, query, width }) => {
+  it.each(STATES)('are without barriers and errors, and fit, when they are %s', async (state) => {
+    const context = await browser.newContext({ viewport: { width, height: 800 }, reducedMotion: 'reduce' });
+    const page = await context.newPage();
+    const problems: string[] = [];
+    page.on('pageerror', (error) => problems.push(error.message));
+    for (const screen of SCREENS) {
+      await page.goto('about:blank');
+      await page.goto(`${url}?state=${state}&${query}#/${screen}`);
+      await page.locator('#main h1').waitFor();
+      await page.evaluate('new Promise((shown) => requestAnimationFrame(() => setTimeout(shown, 150)))');
+      if (PICTURES !== undefined) {
+        mkdirSync(PICTURES, { recursive: true });
+        await page.screenshot({ path: join(PICTURES, `${screen.replaceAll('/', '-')}-${state}-${name}.png`) });
+      }
+      await page.evaluate(readFileSync(resolve('axe-core/axe.min.js'), 'utf8'));
+      const found = await page.evaluate<{ readonly violations: readonly { readonly id: string; readonly impact: string }[] }>('axe.run()');
+      const serious = found.violations.filter(({ impact }) => impact === 'serious' || impact === 'critical').map(({ id }) => id);
+      const fits = (await page.evaluate('document.documentElement.scrollWidth')) === width;
+      if (serious.length > 0 || !fits) problems.push(`${screen}: ${serious.join(', ')} ${fits ? '' : 'is wider than the window'}`);
+    }
+    await context.close();
+    expect(problems).toEqual([]);
+  });
+});
