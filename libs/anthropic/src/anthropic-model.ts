@@ -1,7 +1,16 @@
 import { type AttemptControl, LanguageModel, type ModelCapabilities, type ModelEvent, type ModelRequest } from '@toolloop/protocol';
-import { bytesOf, ignoredOptions, readAnswer, requestIdOf, ResponseBody, toTimeLimits, withDiscretion } from '@toolloop/wire';
+import {
+  bytesOf,
+  ignoredOptions,
+  readAnswer,
+  repeatRequest,
+  requestIdOf,
+  ResponseBody,
+  toTimeLimits,
+  withDiscretion,
+} from '@toolloop/wire';
 import { type AnthropicModelOptions, type AnthropicTarget, toClient } from './anthropic-options.js';
-import { fromRequestError } from './from-provider.js';
+import { fromRequestError, SDK_ERRORS } from './from-provider.js';
 import { MessagesAnswer } from './messages-answer.js';
 import { toMessagesRequest } from './to-messages-request.js';
 
@@ -62,9 +71,10 @@ export class AnthropicModel extends LanguageModel {
 
   /** Sends the request; undefined when the signal was aborted before an answer came. */
   private async post(request: ModelRequest, signal: AbortSignal): Promise<ResponseBody | undefined> {
-    const { client } = this.#connection;
+    const { client, repeated } = this.#connection;
     try {
       const body = toMessagesRequest(request, this.#target);
+      if (repeated.areKnown) return await repeatRequest(repeated, body, signal, SDK_ERRORS);
       const options = { body, headers: { 'content-type': 'application/json' }, signal };
       // A string with its content type is sent as it is, and the raw response leaves the SDK's own stream decoder out.
       const response = await client.post('/v1/messages', options).asResponse();

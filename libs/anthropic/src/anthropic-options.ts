@@ -1,6 +1,6 @@
 import { Anthropic } from '@anthropic-ai/sdk';
 import { ConfigurationError, type ModelCapabilities } from '@toolloop/protocol';
-import { boundedErrors, type Connection, defaultFetch, type Fetch, NO_TIMEOUT } from '@toolloop/wire';
+import { boundedErrors, type Connection, type Fetch, NO_TIMEOUT, RepeatedRequests } from '@toolloop/wire';
 
 /** Options of a model behind Anthropic's Messages API. Key and base URL default to the environment, as with Anthropic's SDK. */
 export interface AnthropicModelOptions {
@@ -58,12 +58,13 @@ export function toClient(model: string, options: AnthropicModelOptions): Connect
   const baseURL = options.baseURL ?? fromEnvironment('ANTHROPIC_BASE_URL');
   const apiKey = options.apiKey ?? keyFromEnvironment() ?? (baseURL === undefined ? undefined : PLACEHOLDER_KEY);
   if (apiKey === undefined || apiKey === '') throw withoutKey(model);
+  const repeated = new RepeatedRequests();
   const client = new Anthropic({
     apiKey,
     // Left undefined, the SDK would ask the environment, and null stands for its own default.
     baseURL: baseURL ?? null,
     defaultHeaders: { 'anthropic-version': options.apiVersion ?? DEFAULT_VERSION, ...options.headers },
-    fetch: boundedErrors(options.fetch ?? defaultFetch()),
+    fetch: boundedErrors(options.fetch ?? repeated.fetch),
     // A redirect would carry the conversation to another host.
     fetchOptions: { redirect: 'error' },
     // The reader of the answer keeps all time limits.
@@ -75,7 +76,7 @@ export function toClient(model: string, options: AnthropicModelOptions): Connect
     // Spans are written for a run as a whole, by `@toolloop/telemetry`.
     openTelemetry: false,
   });
-  return { client, apiKey, firstByteMs: options.timeoutMs };
+  return { client, repeated, apiKey, firstByteMs: options.timeoutMs };
 }
 
 function keyFromEnvironment(): string | undefined {

@@ -1,6 +1,6 @@
 import { APIConnectionError, APIConnectionTimeoutError, APIError } from '@anthropic-ai/sdk';
 import { type Citation, isWebAddress, ModelError, type ModelFinishReason, type Usage } from '@toolloop/protocol';
-import { isWireObject, parseWireObject, refused, reported, unreachable, type WireObject } from '@toolloop/wire';
+import { isWireObject, parseWireObject, refused, reported, type SdkErrors, unreachable, type WireObject } from '@toolloop/wire';
 
 /** The statuses of the kinds of error, since an error inside a stream names its kind only (https://platform.claude.com/docs/en/api/errors). */
 const STATUSES = new Map<unknown, number>([
@@ -43,6 +43,12 @@ export function fromRequestError(error: unknown): ModelError {
   const message = error instanceof Error ? error.message : String(error);
   return new ModelError(`The request could not be sent: ${message}`, { code: 'invalid_request', cause: error });
 }
+
+/** The errors that the SDK makes of its own requests. */
+export const SDK_ERRORS: SdkErrors = {
+  unreachable: (cause) => new APIConnectionError({ cause }),
+  refused: ({ status, headers }, body, text) => APIError.generate(status, body, text, headers),
+};
 
 /** Reads the kind of an error; `error` is none. */
 function kindOf({ type }: WireObject): unknown {

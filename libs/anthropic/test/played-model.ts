@@ -7,11 +7,19 @@ export { eventsOf, failureOf } from '../../wire/test/read-model.js';
 export const KEY = 'sk-own-secret';
 
 let running: LocalProvider | undefined;
+let isFurther = false;
+
+/** Chooses whether models have made a request before. */
+export function askFurther(further: boolean): void {
+  isFurther = further;
+}
 
 /** A model at a server on this machine that plays its provider, one for each test. */
 export async function model(answer: Answer | readonly Answer[], options: AnthropicModelOptions = {}): Promise<AnthropicModel> {
   running = await LocalProvider.start(...[answer].flat());
-  return anthropic('own-1', { baseURL: running.origin, apiKey: KEY, ...options });
+  const made = anthropic('own-1', { baseURL: running.origin, apiKey: KEY, ...options });
+  if (isFurther && !options.fetch) await running.warm(made);
+  return made;
 }
 
 export function provider(): LocalProvider {

@@ -1,5 +1,14 @@
 import { type Citation, isWebAddress, ModelError, type ModelFinishReason, type Usage } from '@toolloop/protocol';
-import { isWireObject, parseWireObject, refused, reported, unreachable, type WireObject, wireObjectsIn } from '@toolloop/wire';
+import {
+  isWireObject,
+  parseWireObject,
+  refused,
+  reported,
+  type SdkErrors,
+  unreachable,
+  type WireObject,
+  wireObjectsIn,
+} from '@toolloop/wire';
 import { APIConnectionError, APIConnectionTimeoutError, APIError } from 'openai';
 
 /** The codes of temporary errors, for providers that give no status. */
@@ -42,6 +51,12 @@ export function fromRequestError(error: unknown): ModelError {
   const message = error instanceof Error ? error.message : String(error);
   return new ModelError(`The request could not be sent: ${message}`, { code: 'invalid_request', cause: error });
 }
+
+/** The errors that the SDK makes of its own requests. */
+export const SDK_ERRORS: SdkErrors = {
+  unreachable: (cause) => new APIConnectionError({ cause }),
+  refused: ({ status, headers }, body, text) => APIError.generate(status, body, text, headers),
+};
 
 /** Chooses the most telling code of an error: `code` before `type`, unless it only repeats the status as a number. */
 function kindOf({ code, type }: WireObject): unknown {

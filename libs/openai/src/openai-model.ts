@@ -3,6 +3,7 @@ import {
   bytesOf,
   ignoredOptions,
   readAnswer,
+  repeatRequest,
   requestIdOf,
   ResponseBody,
   toTimeLimits,
@@ -10,7 +11,7 @@ import {
   withDiscretion,
 } from '@toolloop/wire';
 import { ChatAnswer } from './chat-answer.js';
-import { fromRequestError } from './from-provider.js';
+import { fromRequestError, SDK_ERRORS } from './from-provider.js';
 import { type OpenAiModelOptions, type OpenAiTarget, toClient } from './openai-options.js';
 import { ResponsesAnswer } from './responses-answer.js';
 import { toChatRequest } from './to-chat-request.js';
@@ -60,10 +61,11 @@ export class OpenAiModel extends LanguageModel {
 
   /** Sends the request; undefined when the signal was aborted before an answer came. */
   private async post(request: ModelRequest, signal: AbortSignal): Promise<ResponseBody | undefined> {
-    const { client } = this.#connection;
+    const { client, repeated } = this.#connection;
     const { path } = this.#wire;
     try {
       const body = this.#wire.toRequest(request, this.#target);
+      if (repeated.areKnown) return await repeatRequest(repeated, body, signal, SDK_ERRORS);
       // A string with its content type is sent as it is, and the raw response leaves the SDK's own stream decoder out.
       const response = await client.post(path, { body, headers: { 'content-type': 'application/json' }, signal }).asResponse();
       return new ResponseBody(bytesOf(response), signal, requestIdOf(response));

@@ -1,5 +1,5 @@
 import { ConfigurationError, type ModelCapabilities } from '@toolloop/protocol';
-import { boundedErrors, type Connection, defaultFetch, type Fetch, NO_TIMEOUT } from '@toolloop/wire';
+import { boundedErrors, type Connection, type Fetch, NO_TIMEOUT, RepeatedRequests } from '@toolloop/wire';
 import { OpenAI } from 'openai';
 
 /** Options of a model behind one of OpenAI's APIs. Key, base URL, organization and project default to the environment, as with the `openai` SDK. */
@@ -53,6 +53,7 @@ export function toClient(model: string, options: OpenAiModelOptions): Connection
   const baseURL = options.baseURL ?? fromEnvironment('OPENAI_BASE_URL');
   const apiKey = options.apiKey ?? fromEnvironment('OPENAI_API_KEY') ?? (baseURL === undefined ? undefined : PLACEHOLDER_KEY);
   if (apiKey === undefined || apiKey === '') throw withoutKey(model);
+  const repeated = new RepeatedRequests();
   const client = new OpenAI({
     apiKey,
     baseURL,
@@ -61,7 +62,7 @@ export function toClient(model: string, options: OpenAiModelOptions): Connection
     organization: options.organization,
     project: options.project,
     defaultHeaders: options.headers,
-    fetch: boundedErrors(options.fetch ?? defaultFetch()),
+    fetch: boundedErrors(options.fetch ?? repeated.fetch),
     // A redirect would carry the conversation to another host.
     fetchOptions: { redirect: 'error' },
     // The reader of the answer keeps all time limits.
@@ -71,7 +72,7 @@ export function toClient(model: string, options: OpenAiModelOptions): Connection
     // OPENAI_LOG=debug would write whole conversations to the log.
     logLevel: 'warn',
   });
-  return { client, apiKey, firstByteMs: options.timeoutMs };
+  return { client, repeated, apiKey, firstByteMs: options.timeoutMs };
 }
 
 function fromEnvironment(name: string): string | undefined {

@@ -1,4 +1,4 @@
-import { type Agent, type ClientRequest, type IncomingMessage, request as requestHttp } from 'node:http';
+import { type Agent, type ClientRequest, type IncomingMessage, type OutgoingHttpHeaders, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import type { Socket } from 'node:net';
 import { pipeline, type Readable } from 'node:stream';
@@ -101,26 +101,103 @@ export function bytesOf(response: Response): ByteSource | undefined {
  * body of a failure ends after 1 MB.
  */
 export function httpFetch({ agent }: HttpFetchOptions = {}): Fetch {
-  return async (input, init = {}) => {
-    const { method, signal } = init;
-    if (signal?.aborted) throw abortReason(signal);
-    const body = bodyOf(init);
-    const url = new URL(input instanceof Request ? input.url : input);
-    const own = init.headers instanceof Headers ? init.headers : new Headers(init.headers);
-    const headers = { 'accept-encoding': 'identity', ...Object.fromEntries(own) };
-    const send = url.protocol === 'https:' ? requestHttps : requestHttp;
-    const attempt = async (): Promise<IncomingMessage> => {
-      const sent = send(url, { method, headers, agent });
-      if (signal) destroyOnAbort(sent, signal);
-      sent.end(body);
-      return answerTo(sent, signal);
-    };
-    const again = (error: unknown): Promise<IncomingMessage> => {
-      if (error instanceof StaleConnectionError && !signal?.aborted) return attempt();
-      throw error;
-    };
-    return toResponse(await attempt().catch(again));
+  return async (input, init = {}) => toResponse(await exchange({ ...targetOf(input, init), agent }, bodyOf(init), init.signal));
+}
+
+/** The address of a request, and all of it that is not its body. */
+interface RequestTarget {
+  readonly url: URL;
+  readonly method: string | undefined;
+  readonly headers: OutgoingHttpHeaders;
+  readonly agent?: Agent | undefined;
+}
+
+function targetOf(input: Parameters<Fetch>[0], { method, headers }: RequestInit): RequestTarget {
+  const own = headers instanceof Headers ? headers : new Headers(headers);
+  const url = new URL(input instanceof Request ? input.url : input);
+  return { url, method, headers: { 'accept-encoding': 'identity', ...Object.fromEntries(own) } };
+}
+
+/** Sends a request, once more where its kept connection turns out to be closed, and returns the beginning of the answer. */
+async function exchange(
+  { url, method, headers, agent }: RequestTarget,
+  body: string | Uint8Array | undefined,
+  signal: AbortSignal | null | undefined,
+): Promise<IncomingMessage> {
+  if (signal?.aborted) throw abortReason(signal);
+  const send = url.protocol === 'https:' ? requestHttps : requestHttp;
+  const attempt = async (): Promise<IncomingMessage> => {
+    const sent = send(url, { method, headers, agent });
+    if (signal) destroyOnAbort(sent, signal);
+    sent.end(body);
+    return answerTo(sent, signal);
   };
+  try {
+    return await attempt();
+  } catch (error) {
+    if (error instanceof StaleConnectionError && !signal?.aborted) return attempt();
+    throw error;
+  }
+}
+
+/** The answer to a repeated request, its body unread. */
+export interface HttpAnswer {
+  readonly status: number;
+  /** Made when they are first asked for: a good answer's are not. */
+  readonly headers: Headers;
+  readonly requestId: string | undefined;
+  readonly bytes: ByteSource;
+}
+
+/**
+ * The requests of one model, which differ in their bodies alone. The first goes through the provider's SDK, which knows the address, the key and the headers; each further one repeats
+ * those over `node:http`: to make a request anew costs an SDK more than the loop takes for a step. Where the application or the environment have rerouted the global `fetch`, all of them go through
+ * the SDK and that `fetch`.
+ */
+export class RepeatedRequests {
+  private target: RequestTarget | undefined;
+
+  /** The `fetch` for the SDK, which remembers what it is asked for. */
+  readonly fetch: Fetch = async (input, init = {}) => {
+    if (isRerouted()) return globalThis.fetch(input, init);
+    this.target ??= targetOf(input, init);
+    return toResponse(await exchange(targetOf(input, init), bodyOf(init), init.signal));
+  };
+
+  /** True once there is a request to repeat. */
+  get areKnown(): boolean {
+    return this.target !== undefined && !isRerouted();
+  }
+
+  /** @throws {TypeError} Where no answer comes, as of `fetch`; {Error} before a first request was sent. */
+  async send(body: string, signal: AbortSignal): Promise<HttpAnswer> {
+    const { target } = this;
+    if (target === undefined) throw new Error('There is no request to repeat yet.');
+    const message = await exchange(target, body, signal);
+    const { statusCode: status = 0, headers } = message;
+    const id = headers['x-request-id'] ?? headers['request-id'];
+    return {
+      status,
+      get headers() {
+        return new Headers(headersOf(message));
+      },
+      requestId: Array.isArray(id) ? id.join(', ') : id,
+      bytes: bytesIn(message),
+    };
+  }
+}
+
+/** Reads the beginning of a failed answer, in which its error stands, and discards the rest. */
+export async function failureText({ bytes }: HttpAnswer): Promise<string> {
+  const parts: Uint8Array[] = [];
+  for (let left = MOST_BYTES; left > 0;) {
+    const part = await bytes.read();
+    if (part === undefined) break;
+    parts.push(part.subarray(0, left));
+    left -= part.length;
+  }
+  bytes.close();
+  return new TextDecoder().decode(Buffer.concat(parts));
 }
 
 function bodyOf({ body }: NonNullable<Parameters<Fetch>[1]>): string | Uint8Array | undefined {
@@ -173,10 +250,9 @@ function staleness(sent: ClientRequest): (error: Error) => boolean {
 const STALE = new Set<unknown>(['ECONNRESET', 'EPIPE']);
 
 function toResponse(message: IncomingMessage): Response {
+  const bytes = bytesIn(message);
   try {
     const { statusCode: status = 0, statusMessage: statusText } = message;
-    const isOk = status >= 200 && status < 300;
-    const bytes = new NodeBytes(decompressed(message), isOk ? Infinity : MOST_ERROR_BYTES);
     const body = status === 204 || status === 205 || status === 304 ? null : toWebStream(bytes);
     const response = new Response(body, { status, statusText, headers: headersOf(message) });
     bytesByResponse.set(response, bytes);
@@ -185,6 +261,21 @@ function toResponse(message: IncomingMessage): Response {
     message.destroy();
     throw failed(error);
   }
+}
+
+/** The bytes of an answer, of a failed one no more than an error needs. */
+function bytesIn(message: IncomingMessage): NodeBytes {
+  try {
+    return new NodeBytes(decompressed(message), isOk(message.statusCode) ? Infinity : MOST_ERROR_BYTES);
+  } catch (error) {
+    message.destroy();
+    throw failed(error);
+  }
+}
+
+/** Tells whether the status of an answer is that of a success. */
+export function isOk(status = 0): boolean {
+  return status >= 200 && status < 300;
 }
 
 function decompressed(message: IncomingMessage): Readable {
@@ -229,12 +320,7 @@ const nodeFetch = globalThis.fetch;
 /** The symbols under which undici keeps the dispatcher that the global `fetch` sends with. */
 const DISPATCHERS = ['undici.globalDispatcher.1', 'undici.globalDispatcher.2'].map((name) => Symbol.for(name));
 
-/** Creates the lean `fetch`, which leaves a request to the global one where the application or the environment have rerouted that one, for instance through a proxy. */
-export function defaultFetch(): Fetch {
-  const lean = httpFetch();
-  return (input, init) => (isRerouted() ? globalThis.fetch(input, init) : lean(input, init));
-}
-
+/** Tells whether the application or the environment lead the requests of the global `fetch` elsewhere, for instance through a proxy. */
 function isRerouted(): boolean {
   return process.env.NODE_USE_ENV_PROXY !== undefined || globalThis.fetch !== nodeFetch || DISPATCHERS.some(isForeign);
 }

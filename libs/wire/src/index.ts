@@ -1,4 +1,4 @@
-export { boundedErrors, defaultFetch, bytesOf, httpFetch, requestIdOf, type Fetch, type HttpFetchOptions } from './http-fetch.js';
+export { boundedErrors, bytesOf, httpFetch, RepeatedRequests, requestIdOf, type Fetch, type HttpFetchOptions } from './http-fetch.js';
 export { EncodedOnce, ignoredOptions, RequestBody } from './request-body.js';
 export { EventBatch, type CallName, AnswerDecoder, WireAnswer } from './answer-decoder.js';
 export { withDiscretion, type Confidences } from './discretion.js';
@@ -10,7 +10,9 @@ export {
   NO_TIMEOUT,
   readAnswer,
   readBytes,
+  repeatRequest,
   ResponseBody,
+  type SdkErrors,
   toTimeLimits,
 } from './read-answer.js';
 export {

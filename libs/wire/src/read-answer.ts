@@ -10,7 +10,8 @@ import {
 } from '@toolloop/protocol';
 import { AnswerDecoder, type WireAnswer } from './answer-decoder.js';
 import { fromReadError } from './from-failure.js';
-import { type ByteSource, IteratedBytes, WebBytes } from './http-fetch.js';
+import { type ByteSource, failureText, isOk, IteratedBytes, type RepeatedRequests, WebBytes } from './http-fetch.js';
+import { parseWireObject } from './wire-object.js';
 
 /** The number of characters after which `finish` no longer repeats the answer, so that an endless one is not kept in memory. */
 const MOST_TO_REPEAT = 4_000_000;
@@ -38,9 +39,39 @@ export interface AnswerSource {
 /** A client of a provider's SDK, and what the reader of its answers has to know. */
 export interface Connection<Client> {
   readonly client: Client;
+  /** The requests behind the first, which need no SDK. There are none where the application sends requests by a `fetch` of its own. */
+  readonly repeated: RepeatedRequests;
   readonly apiKey: string;
   /** The milliseconds until an answer must begin, where the model has a limit of its own. */
   readonly firstByteMs: number | undefined;
+}
+
+/** The errors of a provider's SDK, for requests that it did not send itself: what reads them need not know who sent a request. */
+export interface SdkErrors {
+  /** The error of a request without an answer. */
+  unreachable(cause: Error): Error;
+  /** The error of an answer with a failure status; `text` is its body where that is no JSON. */
+  refused(answer: { readonly status: number; readonly headers: Headers }, body: object | undefined, text: string | undefined): Error;
+}
+
+/**
+ * Repeats the request of a model with another body.
+ *
+ * @throws the errors of the SDK, for a request without an answer and for an answer with a failure status
+ */
+export async function repeatRequest(
+  requests: RepeatedRequests,
+  body: string,
+  signal: AbortSignal,
+  errors: SdkErrors,
+): Promise<ResponseBody> {
+  const answer = await requests.send(body, signal).catch((error: unknown) => {
+    throw errors.unreachable(error instanceof Error ? error : new Error(String(error)));
+  });
+  if (isOk(answer.status)) return new ResponseBody(answer.bytes, signal, answer.requestId);
+  const text = await failureText(answer);
+  const error = parseWireObject(text);
+  throw errors.refused(answer, error, error ? undefined : text);
 }
 
 /** The SDKs' own timeout, which has no value for "none": the longest that a timer supports. */

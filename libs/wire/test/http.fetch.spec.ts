@@ -4,7 +4,7 @@ import { Agent } from 'node:http';
 import { createServer, type AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
-import { defaultFetch, httpFetch } from '../src/index.js';
+import { httpFetch, RepeatedRequests } from '../src/index.js';
 import { answers, LocalProvider, type Answer } from './local-provider.js';
 
 let provider: LocalProvider | undefined;
@@ -226,7 +226,7 @@ describe('an abort', () => {
 });
 
 describe('without a fetch of its own, a model', () => {
-  const send = defaultFetch();
+  const send = new RepeatedRequests().fetch;
   const DISPATCHER = Symbol.for('undici.globalDispatcher.1');
   const kept = { fetch: globalThis.fetch, dispatcher: Reflect.get(globalThis, DISPATCHER) as unknown };
 

@@ -1,5 +1,6 @@
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import type { LanguageModel } from '@toolloop/protocol';
 
 export interface ReceivedRequest {
   readonly method: string;
@@ -8,12 +9,19 @@ export interface ReceivedRequest {
   readonly body: string;
 }
 
+/** The two ways of a request: the first of a model goes through its SDK, the further ones do not. */
+export const REQUESTS = [
+  ['the first request of a model', false],
+  ['a further request of a model', true],
+] as const;
+
 export type Answer = (response: ServerResponse, request: ReceivedRequest) => void;
 
 /** A server on this machine that plays a provider: it answers request after request from the list, the last answer again and again. */
 export class LocalProvider implements AsyncDisposable {
   readonly requests: ReceivedRequest[] = [];
   readonly sockets = new Set<Socket>();
+  private isWarming = false;
 
   private constructor(private readonly server: ReturnType<typeof createServer>) {}
 
@@ -48,6 +56,18 @@ export class LocalProvider implements AsyncDisposable {
     }
   }
 
+  /** Lets a model make its first request, as if it had been made before the test: the provider refuses it, and forgets it. */
+  async warm(model: LanguageModel): Promise<void> {
+    this.isWarming = true;
+    const request = { messages: [{ role: 'user', content: 'Hi' }], tools: [] } as const;
+    const reading = model.stream(request, new AbortController().signal)[Symbol.asyncIterator]();
+    await reading.next().then(
+      () => Promise.reject(new Error('The first request was not refused.')),
+      () => undefined,
+    );
+    this.isWarming = false;
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.server.closeAllConnections();
     await new Promise((resolve) => {
@@ -59,6 +79,7 @@ export class LocalProvider implements AsyncDisposable {
     response.on('error', () => undefined);
     const parts: Buffer[] = [];
     for await (const part of request) parts.push(part as Buffer);
+    if (this.isWarming) return void response.writeHead(400, { 'content-type': 'application/json' }).end('{}');
     const { method = '', url = '', headers } = request;
     const received = { method, path: url, headers, body: Buffer.concat(parts).toString() };
     this.requests.push(received);
