@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { type LoopEvent, LoopEventSink, policies, type ToolCallContext } from '@toolloop/core';
 import type { LoopHooks, SessionOptions, ToolsChange } from '@toolloop/core/contracts';
 import { collect, eventsOf } from '@toolloop/testing';
@@ -317,6 +317,23 @@ describe('sessions', () => {
     expect(busy.isOpen).toBe(true);
     await wait(350);
     expect(busy.isOpen).toBe(false);
+  });
+
+  it('are closed fifteen minutes after their last call, unless the application says otherwise', async () => {
+    const { open } = await shop();
+    jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask', 'setImmediate', 'clearImmediate'] });
+    try {
+      const session = await open();
+      jest.advanceTimersByTime(14 * 60_000);
+      await session.call('probe__read', key('a'));
+      jest.advanceTimersByTime(899_000);
+      expect(session.isOpen).toBe(true);
+      jest.advanceTimersByTime(2_000);
+      expect(session.isOpen).toBe(false);
+      await expect(session.call('probe__read', key('a'))).rejects.toThrow('The session is closed.');
+    } finally {
+      jest.useRealTimers();
+    }
   });
 
   it.each([
