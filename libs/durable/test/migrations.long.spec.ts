@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { type Database, type DurableOptions, openDatabase } from '@toolloop/durable';
 import { migrate, MIGRATIONS, type Migration } from '../src/database/migrations.js';
-import { createFolder, createServerDatabase, describePostgres } from './databases.js';
+import { createDatabaseFolder, createServerDatabase, describePostgres } from './databases.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
 jest.setTimeout(60_000);
@@ -12,7 +12,7 @@ interface Place {
 }
 
 async function folder(): Promise<Place> {
-  const { dataDir, drop } = await createFolder();
+  const { dataDir, drop } = await createDatabaseFolder();
   return { options: { dataDir }, drop };
 }
 

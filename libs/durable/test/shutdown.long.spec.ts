@@ -5,7 +5,7 @@ import { ActorDirectory, tool, ToolLoopModule, ToolLoopService } from '@toolloop
 import { RunService } from '@toolloop/core/runs';
 import { DurableModule, type DurableOptions, openDatabase } from '@toolloop/durable';
 import { ScriptedModel, call, calls, text, type ScriptedTurn } from '@toolloop/testing';
-import { createFolder, createServerDatabase, describePostgres } from './databases.js';
+import { createDatabaseFolder, createServerDatabase, describePostgres } from './databases.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
 jest.setTimeout(60_000);
@@ -114,7 +114,7 @@ function refusesAndDrains(place: () => Promise<DurableOptions>): void {
 
 describe('an application on PGlite that is told to stop', () => {
   refusesAndDrains(async () => {
-    const { dataDir, drop } = await createFolder();
+    const { dataDir, drop } = await createDatabaseFolder();
     cleanUps.push(drop);
     return { dataDir };
   });
