@@ -87,3 +87,21 @@ describe.each(LOOKS)('the screens of the console, $name', ({ name, query, width 
     expect(problems).toEqual([]);
   });
 });
+
+describe('a run of 10,000 events', () => {
+  it('has at most 200 rows in the document in each of its readings', async () => {
+    const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+    for (const [reading, rows] of [
+      ['story', 'article'],
+      ['events', '.virtual li'],
+      ['timeline', 'rect'],
+    ]) {
+      await page.goto('about:blank');
+      await page.goto(`${url}?state=long&theme=light#/runs/a-run/${reading}`);
+      await page.getByText('event 10,000 of 10,000').waitFor();
+      const shown = await page.locator(rows ?? '').count();
+      expect([reading, shown > 10, shown <= 200]).toEqual([reading, true, true]);
+    }
+    await page.close();
+  });
+});

@@ -14,8 +14,14 @@ export interface RunState {
   readonly error?: Error;
 }
 
+/** The milliseconds for which events are gathered before they are shown: a stored run has thousands, which come at once. */
+const GATHER_MS = 16;
+
 /** The events of one run: those that there are, then those that come. */
 export class RunReader extends Observed<RunState> {
+  private readonly gathered: LoopEvent[] = [];
+  private timer: ReturnType<typeof setTimeout> | undefined;
+
   constructor(
     private readonly client: ToolLoopClient,
     readonly runId: string,
@@ -29,14 +35,25 @@ export class RunReader extends Observed<RunState> {
       this.show({ run: await this.client.run(this.runId) });
       const { lastSequence } = this.snapshot().view;
       for await (const event of this.client.events(this.runId, { after: lastSequence, signal })) this.take(event);
+      this.showGathered();
       this.show({ reading: 'complete', run: await this.client.run(this.runId) });
     } catch (thrown) {
+      this.showGathered();
       if (!isAbort(thrown) && !signal.aborted) this.show({ error: toError(thrown), reading: 'complete' });
     }
   }
 
   private take(event: LoopEvent): void {
+    this.gathered.push(event);
+    this.timer ??= setTimeout(() => this.showGathered(), GATHER_MS);
+  }
+
+  private showGathered(): void {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    const gathered = this.gathered.splice(0);
+    if (gathered.length === 0) return;
     const { events, view } = this.snapshot();
-    this.show({ events: [...events, event], view: withEvent(view, event), reading: 'live' });
+    this.show({ events: [...events, ...gathered], view: gathered.reduce(withEvent, view), reading: 'live' });
   }
 }

@@ -90,9 +90,26 @@ function TurnView({ turn: { question, run, error } }: { readonly turn: Turn }): 
   );
 }
 
+/** The parts that are shown at first, the latest: a long run has thousands. */
+const PARTS_SHOWN = 60;
+
 /** The parts of an answer in the order in which they came. */
 export function RunParts({ run, isLive = true }: { readonly run: RunView; readonly isLive?: boolean }): ReactNode {
-  return run.parts.map((part) => <Part key={`${part.kind} ${part.since}`} {...{ part, run, isLive }} />);
+  const { t } = useWords();
+  const [most, setMost] = useState(PARTS_SHOWN);
+  const hidden = Math.max(0, run.parts.length - most);
+  return (
+    <>
+      {hidden > 0 && (
+        <button type="button" className="button" onClick={() => setMost(most + PARTS_SHOWN)}>
+          {t('chat.earlier', { n: hidden })}
+        </button>
+      )}
+      {run.parts.slice(hidden).map((part) => (
+        <Part key={`${part.kind} ${part.since}`} {...{ part, run, isLive }} />
+      ))}
+    </>
+  );
 }
 
 function Part({ part, run, isLive }: { readonly part: RunPart; readonly run: RunView; readonly isLive: boolean }): ReactNode {

@@ -29,6 +29,11 @@ export function Timeline({ events, position }: { readonly events: readonly LoopE
   const now = x(Date.parse(events[position - 1]?.timestamp ?? ''));
   return (
     <div className="timeline">
+      <svg className="unseen" aria-hidden="true">
+        <pattern id="hatched" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+          <line className="hatch" x1="0" x2="0" y1="0" y2="7" />
+        </pattern>
+      </svg>
       {LANES.map((lane) => {
         const own = stacked(spans.filter((span) => span.lane === lane));
         const height = Math.max(1, ...own.map(({ row }) => row + 1)) * LANE_HEIGHT;

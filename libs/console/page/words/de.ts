@@ -42,6 +42,7 @@ export const DE: Catalogue = {
   'chat.reasoning': 'Überlegung',
   'chat.rehearse': 'Probe',
   'chat.rehearseHint': 'Ändert nichts: zeigt, was sich ändern würde, damit Menschen zustimmen können.',
+  'chat.earlier': '{n} frühere zeigen',
   'chat.openRun': 'Lauf öffnen',
   'call.more': 'Einzelheiten',
   'call.less': 'Weniger',

@@ -41,6 +41,7 @@ export const EN = {
   'chat.reasoning': 'Reasoning',
   'chat.rehearse': 'Rehearse',
   'chat.rehearseHint': 'Changes nothing: it shows what would change, for people to approve.',
+  'chat.earlier': 'Show {n} earlier',
   'chat.openRun': 'Open the run',
   'call.more': 'Details',
   'call.less': 'Less',
