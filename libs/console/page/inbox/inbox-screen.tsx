@@ -4,6 +4,7 @@ import type { WaitingRequest } from '@toolloop/client';
 import { Icon } from '../parts/icon.js';
 import { nameOf } from '../parts/names.js';
 import { RequestView } from '../parts/request-view.js';
+import { ShareBar } from '../parts/share-bar.js';
 import { Failed, Loading, Notice } from '../parts/states.js';
 import { useChange, useConsole } from '../shell/console-context.js';
 import { isWriting } from '../shell/frame.js';
@@ -107,7 +108,7 @@ function Item({ entry }: { readonly entry: WaitingRequest }): ReactNode {
           {'declaredId' in request && <li className="chip code">{request.declaredId}</li>}
           {createdAt !== undefined && <li className="chip">{words.ago(createdAt)}</li>}
         </ul>
-        <meter className="expiry" min={0} max={1} low={0.2} value={total > 0 ? left / total : 0} aria-label={t('inbox.timeLeft')} />
+        <ShareBar share={total > 0 ? left / total : 0} label={t('inbox.timeLeft')} />
       </header>
       <RequestView open={entry} onAnswered={() => go('inbox')} />
       <a className="run-link" href={hrefOf('runs', request.runId)}>

@@ -2,6 +2,7 @@ import { type ReactNode, useCallback, useState } from 'react';
 import type { UsageGroup, UsageSums } from '@toolloop/client';
 import { useLoaded } from '../parts/loaded.js';
 import { nameOf } from '../parts/names.js';
+import { ShareBar } from '../parts/share-bar.js';
 import { Failed, Loading, Notice } from '../parts/states.js';
 import { useConsole } from '../shell/console-context.js';
 
@@ -92,7 +93,7 @@ function Bars({ title, rows, group, measure }: BarsProps): ReactNode {
           return (
             <li key={name}>
               <span className="bar-name">{group === 'tool' && row.tool !== undefined ? nameOf(name) : name}</span>
-              <meter className="bar-meter" min={0} max={most} value={measure(row)} aria-label={name} />
+              <ShareBar share={measure(row) / most} />
               <span className="bar-value">{words.number(measure(row))}</span>
             </li>
           );
