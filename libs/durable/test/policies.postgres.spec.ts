@@ -24,7 +24,7 @@ const root = { actor: { id: 'root' }, tenant: 'acme' };
 const alice = { actor: { id: 'alice' }, tenant: 'acme' };
 const bob = { actor: { id: 'bob' }, tenant: 'globex' };
 const why = { reason: 'It goes wrong.' };
-/** A second where the machine has time: far less than never, and more than a busy one takes. */
+/** Far less than never, and more than a busy machine takes. That it is within a second is a figure of `npm run bench -- --only stops`. */
 const IN_TIME_MS = 10_000;
 
 @ToolProvider({ namespace: 'desk' })
@@ -123,7 +123,7 @@ describePostgres('policies and stops of several processes', () => {
     }
   }
 
-  it('are seen by the other process within a second, also with its notifications cut off', async () => {
+  it('are seen by the other process, also with its notifications cut off', async () => {
     const [one, other] = [await start(), await start()];
     expect(await other.statusOf('desk__act')).toBe('succeeded');
     const stop = await one.policies.stop({ tool: 'desk__act' }, root, why);
