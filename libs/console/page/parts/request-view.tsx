@@ -1,8 +1,9 @@
 import { type SubmitEvent, type ReactNode, useState } from 'react';
 import { type OpenRequest, type RequestAnswer, requestIdOf, useObserved } from '@toolloop/react';
-import { ToolLoopHttpError, type WaitingRequest } from '@toolloop/client';
+import { type Amendment, ToolLoopHttpError, type WaitingRequest } from '@toolloop/client';
 import type { ApprovalRequest, PendingReply, RehearsalRequest, ToolPreview } from '@toolloop/protocol';
 import { useConsole, useWords } from '../shell/console-context.js';
+import { isJsonObject } from '../office/json-lines.js';
 import { Icon } from './icon.js';
 import { ResultView, valueText } from './result-view.js';
 import { SchemaForm } from './schema-form.js';
@@ -43,7 +44,7 @@ export function RequestView({ open, answer, isLive = true, onAnswered }: Request
 interface Answering {
   readonly problem: string | undefined;
   readonly isBusy: boolean;
-  readonly send: (reply: PendingReply, amend?: { readonly remember?: boolean }) => void;
+  readonly send: (reply: PendingReply, amend?: Amendment) => void;
 }
 
 /** Sends an answer. Of two people who answer at once the second is told who was first. */
@@ -185,14 +186,17 @@ type DecisionProps = Pick<Answering, 'isBusy' | 'send'> & {
 /** A yes, or a no with its reason, which the model reads. */
 function DecisionForm({ open, isBusy, send }: DecisionProps): ReactNode {
   const { t } = useWords();
-  const mayRemember = open.kind === 'approval' && open.request.mayRemember;
+  const [problem, setProblem] = useState<string>();
+  const { mayRemember, mayEdit } = open.kind === 'approval' ? open.request : NOT_AMENDED;
   const decide = (decision: 'approve' | 'deny', form: HTMLFormElement): void => {
     const typed = new FormData(form);
     const reason = typed.get('reason');
     const said = { decision, ...(typeof reason === 'string' && reason.trim() !== '' && { reason }) };
     if (open.kind === 'rehearsal') return send({ rehearsalId: open.request.rehearsalId, ...said });
-    const isRemembered = decision === 'approve' && typed.get('remember') !== null;
-    send({ approvalId: open.request.approvalId, ...said }, isRemembered ? { remember: true } : undefined);
+    const amend = decision === 'approve' ? amendmentIn(typed, open.request) : {};
+    if (amend === undefined) return setProblem(t('request.notJson'));
+    setProblem(undefined);
+    send({ approvalId: open.request.approvalId, ...said }, Object.keys(amend).length > 0 ? amend : undefined);
   };
   const submit = (event: SubmitEvent<HTMLFormElement>): void => {
     event.preventDefault();
@@ -204,6 +208,17 @@ function DecisionForm({ open, isBusy, send }: DecisionProps): ReactNode {
         <span>{t('request.reason')}</span>
         <input name="reason" maxLength={1000} autoComplete="off" />
       </label>
+      {mayEdit && open.kind === 'approval' && (
+        <label className="field">
+          <span>{t('request.edit')}</span>
+          <textarea name="args" className="code" rows={4} spellCheck={false} defaultValue={JSON.stringify(open.request.args, null, 2)} />
+        </label>
+      )}
+      {problem !== undefined && (
+        <p className="problem" role="alert">
+          {problem}
+        </p>
+      )}
       {mayRemember && (
         <label className="check">
           <input type="checkbox" name="remember" /> {t('request.remember')}
@@ -219,6 +234,22 @@ function DecisionForm({ open, isBusy, send }: DecisionProps): ReactNode {
       </div>
     </form>
   );
+}
+
+const NOT_AMENDED = { mayEdit: false, mayRemember: false };
+
+/** The changes that the person has made to the call; undefined where they are no object. Arguments that stay as they were are none. */
+function amendmentIn(typed: FormData, { args }: ApprovalRequest): Amendment | undefined {
+  const text = typed.get('args');
+  const remember = typed.get('remember') !== null && { remember: true };
+  if (typeof text !== 'string') return { ...remember };
+  try {
+    const value: unknown = JSON.parse(text);
+    if (!isJsonObject(value)) return undefined;
+    return { ...remember, ...(JSON.stringify(value) !== JSON.stringify(args) && { args: value }) };
+  } catch {
+    return undefined;
+  }
 }
 
 /** For those who only wait: whose turn it is, and how to take the call back. */

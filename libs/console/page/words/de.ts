@@ -80,6 +80,8 @@ export const DE: Catalogue = {
   'request.expires': 'Läuft ab: {when}',
   'request.elsewhere': 'Es wartet auf jemanden, der darüber entscheiden darf. Diese Seite geht von selbst weiter.',
   'request.reason': 'Grund (das Modell liest ihn)',
+  'request.edit': 'Argumente, die Sie ändern dürfen',
+  'request.notJson': 'Die Argumente müssen ein JSON-Objekt sein.',
   'request.remember': 'Auch für weitere solche Aufrufe in diesem Lauf',
   'request.approve': 'Genehmigen',
   'request.deny': 'Ablehnen',

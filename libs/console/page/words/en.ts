@@ -79,6 +79,8 @@ export const EN = {
   'request.expires': 'Expires {when}',
   'request.elsewhere': 'It waits for someone who may decide about it. This page continues by itself.',
   'request.reason': 'Reason (the model reads it)',
+  'request.edit': 'Arguments, which you may change',
+  'request.notJson': 'The arguments must be a JSON object.',
   'request.remember': 'For further calls of this kind in this run too',
   'request.approve': 'Approve',
   'request.deny': 'Deny',
