@@ -238,7 +238,8 @@ function shown(value: unknown): CallToolResult {
 type NestModule = ReturnType<ModulesContainer['get']> & {};
 
 function moduleView({ name, imports, controllers, providers }: NestModule): object {
-  const own = [...providers.values()].map((provider) => nameOf(provider.name)).filter((one) => one !== name && !OF_NEST.has(one));
+  const named = new Set([...providers.values()].map((provider) => nameOf(provider.name)));
+  const own = [...named].filter((one) => one !== name && !OF_NEST.has(one));
   return {
     module: name,
     imports: [...imports].map((module) => module.name),

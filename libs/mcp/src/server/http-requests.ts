@@ -16,6 +16,7 @@ import { toNodeHandler } from '@modelcontextprotocol/node';
 import { isDeeperThan } from '@toolloop/protocol';
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { setImmediate } from 'node:timers/promises';
 import { type McpPrincipal, type McpServerOptions, namesOf } from './server-options.js';
 
 const logger = new Logger('McpServer');
@@ -99,14 +100,27 @@ async function send(answer: Response, response: ServerResponse, gone: AbortSigna
       return;
     }
     response.writeHead(answer.status, headers);
-    for await (const piece of answer.body ?? []) {
-      if (gone.aborted) break;
-      if (!response.write(piece)) await once(response, 'drain', { signal: gone });
-    }
+    if (answer.body) await sendPieces(answer.body.getReader(), response, gone);
   } catch (error) {
     logger.debug(error instanceof Error ? error.message : String(error));
   }
   response.end();
+}
+
+/** Sends the pieces of a stream. One behind which the stream ends at once goes out with its end. */
+async function sendPieces(reader: ReadableStreamDefaultReader<Uint8Array>, response: ServerResponse, gone: AbortSignal): Promise<void> {
+  try {
+    for (let next = await reader.read(); !next.done && !gone.aborted;) {
+      const following = reader.read();
+      following.catch(() => undefined); // it is awaited below, unless this reader is gone
+      const soon = await Promise.race([following, setImmediate(undefined)]);
+      if (soon?.done) return void response.end(next.value);
+      if (!response.write(next.value)) await once(response, 'drain', { signal: gone });
+      next = soon ?? (await following);
+    }
+  } finally {
+    if (gone.aborted) await reader.cancel();
+  }
 }
 
 const REPORT = (error: Error): void => logger.error('A request could not be answered.', error);
