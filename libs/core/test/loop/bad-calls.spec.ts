@@ -90,6 +90,7 @@ describe('invariant 5: a call whose tool misbehaves has one result all the same'
     ['errors as an Observable', () => throwError(() => new Error('secret')), 'execution_failed'],
     ['hangs', () => new Promise(() => undefined), 'timeout'],
     ['is an Observable that never ends', () => NEVER, 'timeout'],
+    ['returns a function, which nothing calls', () => () => 1, 'execution_failed'],
     ['returns itself within itself', () => circular, 'invalid_output'],
     ['returns an instance of a class that exposes nothing', () => new Map([[{}, new URLSearchParams()]]), 'invalid_output'],
   ])('has it when the tool %s', async (_, act, code) => {
@@ -101,7 +102,6 @@ describe('invariant 5: a call whose tool misbehaves has one result all the same'
   it.each<[string, Act]>([
     ['nothing', () => undefined],
     ['null', () => null],
-    ['a function', () => () => 1],
     ['a symbol', () => Symbol('s')],
     ['an empty Observable', () => EMPTY],
     ['an Observable of many values', () => of(1, 2, 3)],
