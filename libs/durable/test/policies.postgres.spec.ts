@@ -236,7 +236,7 @@ describePostgres('policies and stops of several processes', () => {
     await one.module.close();
     const runs = other.module.get(RunService);
     await wait(3_000); // it would have been told of the expiry by now
-    expect(await runs.get(runId, alice)).toMatchObject({ status: 'waiting' });
+    await msUntil(async () => (await runs.get(runId, alice)).status === 'waiting'); // its time wakes it for a moment
     await other.policies.release(stopId, root, why);
     await msUntil(async () => (await runs.get(runId, alice)).status === 'ended');
     expect(await runs.get(runId, alice)).toMatchObject({ finishReason: 'stop' });
