@@ -51,7 +51,9 @@ export async function boot(options: AppOptions): Promise<INestApplicationContext
 export async function assemble(options: AppOptions): Promise<INestApplication> {
   const module = await moduleIn(options);
   const { NestFactory } = await packageNear<typeof import('@nestjs/core')>('@nestjs/core', options.app);
-  return NestFactory.create(module, await serverNear(options), LOGGING);
+  const app = await NestFactory.create(module, await serverNear(options), LOGGING);
+  app.flushLogs();
+  return app;
 }
 
 /** Makes the server of an application, which never listens: on Express or on Fastify, whichever is there. Nest ends the process where it is told of none and has no Express. */

@@ -1,4 +1,5 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
+import { Logger } from '@nestjs/common';
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -29,6 +30,15 @@ describe('an application that is created and not started', () => {
   ])('is created on the server that its folder has: %s', async (server, packages) => {
     const app = await assemble(applicationWith(...packages));
     expect(app.getHttpAdapter().getType()).toBe(server);
+    await app.close();
+  });
+
+  it('tells its warnings at once, since no start follows that would', async () => {
+    const app = await assemble(applicationWith('platform-express'));
+    const told: string[] = [];
+    app.useLogger({ log: () => undefined, error: () => undefined, warn: (message: string) => told.push(message) });
+    new Logger('Application').warn('Beware.');
+    expect(told).toEqual(['Beware.']);
     await app.close();
   });
 
