@@ -112,7 +112,7 @@ describe.each(REQUESTS)('%s', (_which, further) => {
       await provider().untilClosed();
     });
 
-    it('can be decoded though somebody else asked for it, as a stream or as any bytes', async () => {
+    it('can be decoded where the application requested it, as a stream or as any bytes', async () => {
       for (const body of [new Response(HELLO).body ?? new ReadableStream(), Readable.from([Buffer.from(HELLO)])]) {
         const events: ModelEvent[] = [];
         for await (const event of decodeMessages(body)) events.push(event);
@@ -122,12 +122,12 @@ describe.each(REQUESTS)('%s', (_which, further) => {
       }
     });
 
-    it('can be decoded up to where its connection breaks by somebody else', async () => {
+    it('can be decoded by the application up to where its connection breaks', async () => {
       const body = new ReadableStream<Uint8Array>({ pull: (controller) => controller.error(new TypeError('terminated')) });
       await expect(decodeMessages(body).next()).rejects.toMatchObject({ name: 'ModelError', isRetryable: true });
     });
 
-    it('can be decoded up to its error by somebody else', async () => {
+    it('can be decoded by the application up to its error', async () => {
       const body = new Response(HEL + sse({ type: 'error', error: { type: 'api_error', message: 'No.' } })).body;
       const decoded = decodeMessages(body as ReadableStream<Uint8Array>);
       expect(await decoded.next()).toEqual({ done: false, value: { type: 'text-delta', text: 'Hel' } });

@@ -240,7 +240,7 @@ export interface Decision {
   readonly approval?: readonly ApprovalTerms[];
   /** The things that the approver may trust for the rest of the run. */
   readonly endorsable?: Endorsable;
-  /** The latest approval in which somebody trusted something for the rest of the run, where the call would need one of its own without that. */
+  /** The latest approval in which a person trusted a value or a source for the rest of the run, where the call would need one of its own without that. */
   readonly endorsedBy?: string;
   /** The decisions of policies that run in shadow: they are recorded, not enforced. */
   readonly shadow?: readonly Pick<Decision, 'kind' | 'rule' | 'policyVersion'>[];

@@ -97,8 +97,7 @@ export function bytesOf(response: Response): ByteSource | undefined {
 /**
  * Creates a `fetch` on top of `node:http`, which costs a fraction of the global one. It sends texts and bytes, follows no redirect (the answer is the
  * redirect), reads no faster than its reader, and closes the socket when the signal is aborted. A request on a kept connection that turns out to be closed, before any byte of an
- * answer, is sent once more. Node limits the headers to `--max-http-header-size`; the
- * body of a failure ends after 1 MB.
+ * answer, is sent once more. Node limits the headers to `--max-http-header-size`; the body of a failure ends after 1 MB.
  */
 export function httpFetch({ agent }: HttpFetchOptions = {}): Fetch {
   return async (input, init = {}) => toResponse(await exchange({ ...targetOf(input, init), agent }, bodyOf(init), init.signal));
@@ -150,9 +149,9 @@ export interface HttpAnswer {
 }
 
 /**
- * The requests of one model, which differ in their bodies alone. The first goes through the provider's SDK, which knows the address, the key and the headers; each further one repeats
- * those over `node:http`: to make a request anew costs an SDK more than the loop takes for a step. Where the application or the environment have rerouted the global `fetch`, all of them go through
- * the SDK and that `fetch`.
+ * The requests of one model, which differ in their bodies alone. The first goes through the provider's SDK, which knows the address, the key and the headers; each further
+ * one repeats those over `node:http`: to make a request anew costs an SDK a fifth of a whole step. Where the application or the environment have
+ * rerouted the global `fetch`, all of them go through the SDK and that `fetch`.
  */
 export class RepeatedRequests {
   private target: RequestTarget | undefined;
@@ -160,8 +159,9 @@ export class RepeatedRequests {
   /** The `fetch` for the SDK, which remembers what it is asked for. */
   readonly fetch: Fetch = async (input, init = {}) => {
     if (isRerouted()) return globalThis.fetch(input, init);
-    this.target ??= targetOf(input, init);
-    return toResponse(await exchange(targetOf(input, init), bodyOf(init), init.signal));
+    const target = targetOf(input, init);
+    this.target ??= target;
+    return toResponse(await exchange(target, bodyOf(init), init.signal));
   };
 
   /** True once there is a request to repeat. */

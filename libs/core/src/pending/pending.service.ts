@@ -186,7 +186,7 @@ export class PendingService<Actor = RegisteredActor> {
   /**
    * Takes one decision about several calls of a group. Nothing is decided where one of them cannot be; each is then decided by itself, with its own entry in the audit.
    *
-   * @throws PendingError As {@link decide}, also for calls of two groups; and once the others are decided, for one that somebody else has decided meanwhile
+   * @throws PendingError As {@link decide}, also for calls of two groups; and once the others are decided, for one that another person has decided meanwhile
    * @example
    * await approvals.decideTogether(group.calls.map(({ approvalId }) => approvalId), { decision: 'approve' }, { actor: user, tenant: user.tenantId });
    */

@@ -332,7 +332,7 @@ interface ApprovalsOfCalls {
   readonly repeated: Map<string, string>;
 }
 
-/** A value or a source that somebody trusts for the rest of a run, and the approval in which they said so. */
+/** A value or a source that a person trusts for the rest of a run, and the approval in which the person said so. */
 export interface RunEndorsement {
   readonly approvalId: string;
   readonly endorsed: Endorsed;
