@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
-import { ActorDirectory, type OperatorAction } from '@toolloop/core';
+import { ActorDirectory } from '@toolloop/core';
+import { type OperatorAction } from '@toolloop/core/policy';
 
 export type Role = 'support' | 'manager' | 'operator';
 

@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
-import type { LoopEvent, PendingView } from '@toolloop/core';
+import type { LoopEvent } from '@toolloop/core';
+import type { PendingView } from '@toolloop/core/loop';
 import { Database } from '@toolloop/durable';
 import { call, calls, ScriptedModel, text, type ScriptedTurn } from '@toolloop/testing';
 import { OutboxMailer } from '../../src/orders/mailer.js';

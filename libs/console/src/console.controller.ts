@@ -23,7 +23,7 @@ import {
   ValidationPipe,
 } from '@nestjs/common';
 import { HttpAdapterHost, ModuleRef } from '@nestjs/core';
-import type { OperatorAction } from '@toolloop/core';
+import type { OperatorAction } from '@toolloop/core/policy';
 import { ActorIdentity, Operators } from '@toolloop/core/internal';
 import { type Caller, Callers, type HttpRequest, ToolLoopExceptionFilter } from '@toolloop/http';
 import { isRecord } from '@toolloop/protocol';

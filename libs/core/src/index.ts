@@ -1,7 +1,6 @@
 export { ToolCatalog } from './catalog/tool-catalog.js';
-export { ToolRegistry } from './catalog/tool-registry.js';
 export { Notifier } from './contracts/pending.js';
-export type { InboxEntry, PendingNotice, PendingView, PendingViewOf } from './contracts/pending.js';
+export type { PendingNotice } from './contracts/pending.js';
 export { DEFAULT_LIMITS } from './contracts/limits.js';
 export type { Limits } from './contracts/limits.js';
 export type {
@@ -15,8 +14,7 @@ export type {
   ToolSelector,
 } from './contracts/loop-request.js';
 export { OperatorError } from './contracts/operator.js';
-export type { Operator, OperatorAction, OperatorRule } from './contracts/operator.js';
-export { policies, PolicyEngine } from './contracts/policy.js';
+export { policies } from './contracts/policy.js';
 export type { ApprovalRule, FlowLevel, Policy } from './contracts/policy.js';
 export { ActorDirectory, ConnectionBroker, Secret, TenantDirectory, attach } from './contracts/tool-call.js';
 export type {
@@ -34,19 +32,15 @@ export type { EntityContext, Tool } from './contracts/tool.js';
 export { LlmTool } from './decorators/llm-tool.decorator.js';
 export type { LlmToolOptions } from './decorators/llm-tool.decorator.js';
 export { clientTool, RawTool, rawTool, subRunTool, tool } from './decorators/raw-tool.js';
-export type { ClientToolDeclaration, RawToolClass, RawToolDeclaration, SubRunToolDeclaration } from './decorators/raw-tool.js';
 export { ToolContext, ToolField, ToolInput, ToolParam } from './decorators/tool-parameters.decorator.js';
-export type { ToolFieldOptions, ToolParamOptions } from './decorators/tool-parameters.decorator.js';
 export { ToolEntityResolver, ToolProvider } from './decorators/tool-provider.decorator.js';
 export type { ToolProviderOptions } from './decorators/tool-provider.decorator.js';
 export { TOOL_CONTEXT_TYPE, ToolExecutionContext } from './discovery/nest-layers.js';
-export type { ToolFeatureOptions } from './discovery/tool-feature.js';
 export { ConversationService } from './runs/conversation.service.js';
 export type { ToolLoopOptions } from './loop/loop-options.js';
 export { calledTool, maxSteps } from './loop/loop-settings.js';
 export { InjectToolLoop, ToolLoopService, toolLoopToken } from './session/tool-loop.service.js';
 export type { CallExplanation } from './session/explanations.js';
-export type { ToolExplanation } from './loop/run-preparation.js';
 export { PendingError } from './pending/pending-reply.js';
 export { PendingService } from './pending/pending.service.js';
 export { ToolLoopModule } from './tool-loop.module.js';
@@ -72,7 +66,6 @@ export type {
   LoopEventOf,
   LoopResult,
   Message,
-  RunIdentity,
   ToolEffect,
   ToolInvocationRecord,
   ToolLabels,

@@ -1,5 +1,6 @@
 import { BadRequestException, Body, Get, HttpCode, Param, Post, Query } from '@nestjs/common';
-import { type InboxEntry, PendingService, type PendingViewOf } from '@toolloop/core';
+import { PendingService } from '@toolloop/core';
+import { type InboxEntry, type PendingViewOf } from '@toolloop/core/loop';
 import { EndorsementService } from '@toolloop/core/runs';
 import type { AnsweredRequest, Approval, ApprovalDecision, ApprovalGroup, ApprovalRequest, QuestionRequest } from '@toolloop/protocol';
 import { CallerController, CurrentCaller, NAMED_ONLY, STRICT } from './caller.js';

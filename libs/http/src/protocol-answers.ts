@@ -1,5 +1,6 @@
 import { ConflictException, Injectable } from '@nestjs/common';
-import { PendingService, type PendingView } from '@toolloop/core';
+import { PendingService } from '@toolloop/core';
+import { type PendingView } from '@toolloop/core/loop';
 import { RunService } from '@toolloop/core/runs';
 import { type ApprovalDecision, type ClientCallRequest, isJsonObject, type PendingReply } from '@toolloop/protocol';
 import type { NamedAnswer } from '@toolloop/ui-stream';

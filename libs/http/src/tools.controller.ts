@@ -1,6 +1,7 @@
 import { Body, Get, HttpCode, HttpStatus, NotFoundException, Param, Post, Query, Res } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
-import { type CallExplanation, ToolCatalog, type ToolExplanation } from '@toolloop/core';
+import { ToolCatalog, type CallExplanation } from '@toolloop/core';
+import { type ToolExplanation } from '@toolloop/core/loop';
 import type { CallResult } from '@toolloop/core/contracts';
 import { RunOpener } from '@toolloop/core/internal';
 import type { ListedTool } from '@toolloop/protocol';

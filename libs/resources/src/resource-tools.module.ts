@@ -12,15 +12,8 @@ import {
   type Type,
 } from '@nestjs/common';
 import { DiscoveryModule, DiscoveryService, ModuleRef } from '@nestjs/core';
-import {
-  ConfigurationError,
-  type EntityContext,
-  EntityResolver,
-  type Finding,
-  type RawTool,
-  ToolEntityResolver,
-  ToolRegistry,
-} from '@toolloop/core';
+import { ConfigurationError, type EntityContext, EntityResolver, type Finding, type RawTool, ToolEntityResolver } from '@toolloop/core';
+import { ToolRegistry } from '@toolloop/core/catalog';
 import { providerOptionsOf, toolMethodsOf } from '@toolloop/core/internal';
 import { ToolLoopStores } from '@toolloop/core/stores';
 import { all, toValue, where } from './filter.js';

@@ -1,5 +1,6 @@
 import type { Type } from '@nestjs/common';
-import type { Finding, JsonObject, RunContext, ToolFieldOptions } from '@toolloop/core';
+import type { Finding, JsonObject, RunContext } from '@toolloop/core';
+import type { ToolFieldOptions } from '@toolloop/core/catalog';
 import { describeFields, exposedPropertiesOf, nearestName } from '@toolloop/core/internal';
 import type { ToolRefusal, ToolWord } from '@toolloop/core/contracts';
 import { all, EVERYTHING, type FilterShape, Problems, readFilter, type RelatedShape } from './filter.js';

@@ -1,5 +1,6 @@
 import { Injectable, type Type } from '@nestjs/common';
-import { type JsonObject, type RawToolDeclaration, type ToolCallContext, type ToolLabels, ToolProvider } from '@toolloop/core';
+import { type JsonObject, type ToolCallContext, type ToolLabels, ToolProvider } from '@toolloop/core';
+import { type RawToolDeclaration } from '@toolloop/core/catalog';
 import {
   BOOLEAN,
   CHECKED_BY_USE,

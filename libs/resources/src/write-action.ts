@@ -1,13 +1,5 @@
-import {
-  type JsonObject,
-  type JsonValue,
-  type RawTool,
-  type RawToolDeclaration,
-  type RunContext,
-  tool,
-  type ToolCallContext,
-  ToolError,
-} from '@toolloop/core';
+import { type JsonObject, type JsonValue, type RawTool, type RunContext, tool, type ToolCallContext, ToolError } from '@toolloop/core';
+import { type RawToolDeclaration } from '@toolloop/core/catalog';
 import type { PreviewChange, ToolPreview } from '@toolloop/protocol';
 import { all, EVERYTHING, where } from './filter.js';
 import { accessTo, assertWrite, RefusedError, type Resource, type ResourceAccess, wordOf } from './resource.js';

@@ -1,4 +1,5 @@
-import { ConfigurationError, type RawToolDeclaration, ToolError, ToolField } from '@toolloop/core';
+import { ConfigurationError, ToolError, ToolField } from '@toolloop/core';
+import { type RawToolDeclaration } from '@toolloop/core/catalog';
 import { Expose } from 'class-transformer';
 import { IsOptional, IsString, MaxLength } from 'class-validator';
 

@@ -1,4 +1,5 @@
-import { type RawToolDeclaration, type ToolCallContext, ToolError, ToolField } from '@toolloop/core';
+import { type ToolCallContext, ToolError, ToolField } from '@toolloop/core';
+import { type RawToolDeclaration } from '@toolloop/core/catalog';
 import { Type } from 'class-transformer';
 import {
   ArrayMaxSize,

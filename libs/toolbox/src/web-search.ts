@@ -1,4 +1,5 @@
-import { ConfigurationError, type RawToolDeclaration, ToolError, ToolField } from '@toolloop/core';
+import { ConfigurationError, ToolError, ToolField } from '@toolloop/core';
+import { type RawToolDeclaration } from '@toolloop/core/catalog';
 import { Expose } from 'class-transformer';
 import { IsInt, IsOptional, IsString, Max, MaxLength, Min, MinLength } from 'class-validator';
 import { withinTime, type CallContext } from './call-context.js';

@@ -1,16 +1,7 @@
 import type { Type } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import {
-  LlmTool,
-  type RawTool,
-  rawTool,
-  type RawToolClass,
-  ToolCatalog,
-  ToolInput,
-  ToolLoopModule,
-  ToolLoopService,
-  ToolProvider,
-} from '@toolloop/core';
+import { LlmTool, type RawTool, rawTool, ToolCatalog, ToolInput, ToolLoopModule, ToolLoopService, ToolProvider } from '@toolloop/core';
+import { type RawToolClass } from '@toolloop/core/catalog';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import {
   CodeInterpreter,

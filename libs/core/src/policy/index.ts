@@ -1,3 +1,5 @@
+export type { Operator, OperatorAction, OperatorRule } from '../contracts/operator.js';
+export { PolicyEngine } from '../contracts/policy.js';
 export type {
   ConnectionRule,
   InformationFlow,

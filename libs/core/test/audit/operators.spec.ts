@@ -1,6 +1,7 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
-import { ConfigurationError, OperatorError, type OperatorAction, type ToolLoopOptions } from '@toolloop/core';
+import { ConfigurationError, OperatorError, type ToolLoopOptions } from '@toolloop/core';
+import { type OperatorAction } from '@toolloop/core/policy';
 import { Operators } from '@toolloop/core/internal';
 import { type AuditEntry, MemoryAuditStore, AuditStore } from '@toolloop/core/stores';
 import { ScriptedModel } from '@toolloop/testing';

@@ -10,9 +10,9 @@ import {
   ToolLoopModule,
   ToolLoopService,
   ToolProvider,
-  ToolRegistry,
   ToolSource,
 } from '@toolloop/core';
+import { ToolRegistry } from '@toolloop/core/catalog';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { ToolSources } from '@toolloop/core/sources';
 import { compile, findingsOf, RecordingLogger, start } from '../discovery/application.js';

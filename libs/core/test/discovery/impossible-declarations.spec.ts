@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { Injectable, type Type } from '@nestjs/common';
-import { LlmTool, tool, ToolField, ToolInput, ToolLoopModule, ToolParam, type ToolParamOptions, ToolProvider } from '@toolloop/core';
+import { LlmTool, tool, ToolField, ToolInput, ToolLoopModule, ToolParam, ToolProvider } from '@toolloop/core';
+import { type ToolParamOptions } from '@toolloop/core/catalog';
 import { Expose } from 'class-transformer';
 import { IsIn, IsInt, IsOptional, IsString, Length, Matches, Max, Min } from 'class-validator';
 import { findingsOf, start } from './application.js';

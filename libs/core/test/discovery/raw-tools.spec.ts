@@ -8,14 +8,13 @@ import {
   ConfigurationError,
   rawTool,
   type RawTool,
-  type RawToolDeclaration,
   tool,
   ToolCatalog,
   ToolLoopModule,
   type ToolLoopOptions,
   ToolLoopService,
 } from '@toolloop/core';
-import type { ToolSelection } from '@toolloop/core/catalog';
+import { type RawToolDeclaration, type ToolSelection } from '@toolloop/core/catalog';
 import { Bench } from '../execution/bench.js';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 

@@ -1,6 +1,7 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
-import { type LoopEvent, LoopEventSink, RunError, type RunIdentity, subRunTool, ToolLoopService, toolLoopToken } from '@toolloop/core';
+import { type LoopEvent, LoopEventSink, RunError, subRunTool, ToolLoopService, toolLoopToken } from '@toolloop/core';
+import { type RunIdentity } from '@toolloop/protocol';
 import type { LoopHooks } from '@toolloop/core/contracts';
 import { ScriptedModel, call, calls, collect, eventsOf, expectRunEndsOnce, text, type ScriptedTurn } from '@toolloop/testing';
 import { play, resultOf, type PlayedRun } from '../fixtures/played-run.js';

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import { type LoopRequest, PendingError, type PendingView, type Policy } from '@toolloop/core';
+import { type LoopRequest, PendingError, type Policy } from '@toolloop/core';
+import { type PendingView } from '@toolloop/core/loop';
 import { RunService } from '@toolloop/core/runs';
 import { calls, type ScriptedCall, type ScriptedTurn, text } from '@toolloop/testing';
 import { alice, desk, desked, open } from '../loop/rehearsal-desk.js';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { attach, type Policy, type PolicyEngine, tool, ToolLoopService } from '@toolloop/core';
-import { DataPolicyEngine } from '@toolloop/core/policy';
+import { attach, type Policy, tool, ToolLoopService } from '@toolloop/core';
+import { type PolicyEngine, DataPolicyEngine } from '@toolloop/core/policy';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { ask, openModule, openShop } from '../fixtures/shop.module.js';
 import { callOf, subjectOf, taintedBy } from './subjects.js';

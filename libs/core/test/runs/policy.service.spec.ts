@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
-import { ActorDirectory, type Decision, type Policy, PolicyEngine, type RunError, tool } from '@toolloop/core';
+import { ActorDirectory, type Decision, type Policy, type RunError, tool } from '@toolloop/core';
+import { PolicyEngine } from '@toolloop/core/policy';
 import { MemoryPolicyStore, PolicyStore } from '@toolloop/core/stores';
 import { StorageUnavailableError } from '@toolloop/protocol';
 import { call, calls, eventsOf, expectTranscriptValid, text } from '@toolloop/testing';

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
-import { type OperatorRule, type Tool, ToolLoopModule, ToolSource } from '@toolloop/core';
+import { type Tool, ToolLoopModule, ToolSource } from '@toolloop/core';
+import { type OperatorRule } from '@toolloop/core/policy';
 import { APPLICATION_TENANT, type SourceTool } from '@toolloop/core/sources';
 import { AuditStore } from '@toolloop/core/stores';
 import { isObject } from '@toolloop/protocol';

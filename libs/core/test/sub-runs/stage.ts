@@ -1,13 +1,6 @@
 import type { TestingModule } from '@nestjs/testing';
-import {
-  PendingService,
-  type LoopEvent,
-  type LoopRequest,
-  type LoopResult,
-  subRunTool,
-  type SubRunToolDeclaration,
-  ToolLoopService,
-} from '@toolloop/core';
+import { PendingService, type LoopEvent, type LoopRequest, type LoopResult, subRunTool, ToolLoopService } from '@toolloop/core';
+import { type SubRunToolDeclaration } from '@toolloop/core/catalog';
 import { ScriptedModel, call, calls, collect, eventsOf, expectRunEndsOnce, text, type ScriptedTurn } from '@toolloop/testing';
 import type { Act } from '../fixtures/probe.tools.js';
 import { expectSound, resultOf, type PlayedRun } from '../fixtures/played-run.js';

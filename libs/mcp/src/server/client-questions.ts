@@ -8,7 +8,7 @@ import {
   type InputResponseView,
   type Server,
 } from '@modelcontextprotocol/server';
-import type { PendingViewOf } from '@toolloop/core';
+import type { PendingViewOf } from '@toolloop/core/loop';
 import type { Question } from '@toolloop/core/contracts';
 import { type ApprovalRequest, isRecord, type PendingReply, type QuestionRequest } from '@toolloop/protocol';
 

@@ -4,7 +4,7 @@ import { NodeStreamableHTTPServerTransport, toNodeHandler } from '@modelcontextp
 import { type CallToolResult, createMcpHandler, Server, type ServerContext, type Tool } from '@modelcontextprotocol/server';
 import { Logger, type Provider } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
-import { type Policy, ToolCatalog, ToolLoopModule, ToolLoopService, type ToolLoopExtras, type ToolLoopOptions } from '@toolloop/core';
+import { type Policy, ToolCatalog, ToolLoopModule, ToolLoopService, type ToolLoopOptions, type ToolLoopExtras } from '@toolloop/core';
 import { ToolSources } from '@toolloop/core/sources';
 import { McpClientModule, type McpServer, type PinCommand, pinTools } from '@toolloop/mcp';
 import { ScriptedModel } from '@toolloop/testing';

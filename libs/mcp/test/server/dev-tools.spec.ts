@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Client } from '@modelcontextprotocol/client';
-import { ActorDirectory, type OperatorAction, ToolLoopService } from '@toolloop/core';
+import { ActorDirectory, ToolLoopService } from '@toolloop/core';
+import { type OperatorAction } from '@toolloop/core/policy';
 import { AuditStore } from '@toolloop/core/stores';
 import { closeAll, connect, ERAS, PEOPLE, post, serve, type Served } from './served-notes.js';
 

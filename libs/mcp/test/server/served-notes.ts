@@ -2,7 +2,7 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import type { INestApplication, Type } from '@nestjs/common';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
-import { type ToolLoopExtras, ToolLoopModule, type ToolLoopOptions } from '@toolloop/core';
+import { ToolLoopModule, type ToolLoopOptions, type ToolLoopExtras } from '@toolloop/core';
 import { McpServerModule, type McpPrincipal, type McpServerExtras, type McpServerOptions } from '@toolloop/mcp';
 import { ScriptedModel } from '@toolloop/testing';
 import { Note, NotesModule } from './notes.js';

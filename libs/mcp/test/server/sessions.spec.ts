@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import type { Client, Tool } from '@modelcontextprotocol/client';
-import { type LoopEvent, LoopEventSink, type RunIdentity, type ToolInvocationRecord, ToolLoopService } from '@toolloop/core';
+import { type LoopEvent, LoopEventSink, type ToolInvocationRecord, ToolLoopService } from '@toolloop/core';
+import { type RunIdentity } from '@toolloop/protocol';
 import type { LoopHooks } from '@toolloop/core/contracts';
 import { type AuditEntry, AuditStore, MemoryAuditStore } from '@toolloop/core/stores';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';

@@ -1,6 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import { type RawToolDeclaration, ToolError, ToolField } from '@toolloop/core';
+import { ToolError, ToolField } from '@toolloop/core';
+import { type RawToolDeclaration } from '@toolloop/core/catalog';
 import { Expose } from 'class-transformer';
 import { IsString, MaxLength, MinLength } from 'class-validator';
 import { withinTime, type CallContext } from '../call-context.js';
