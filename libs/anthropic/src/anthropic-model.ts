@@ -12,7 +12,7 @@ import {
 import { type AnthropicModelOptions, type AnthropicTarget, toClient } from './anthropic-options.js';
 import { fromRequestError, SDK_ERRORS } from './from-provider.js';
 import { MessagesAnswer } from './messages-answer.js';
-import { toMessagesRequest } from './to-messages-request.js';
+import { messagesBody } from './to-messages-request.js';
 
 /** The most requests to continue one answer: the provider pauses a turn in which its own tools take long. */
 const MOST_PAUSES = 8;
@@ -73,9 +73,9 @@ export class AnthropicModel extends LanguageModel {
   private async post(request: ModelRequest, signal: AbortSignal): Promise<ResponseBody | undefined> {
     const { client, repeated } = this.#connection;
     try {
-      const body = toMessagesRequest(request, this.#target);
-      if (repeated.areKnown) return await repeatRequest(repeated, body, signal, SDK_ERRORS);
-      const options = { body, headers: { 'content-type': 'application/json' }, signal };
+      const body = messagesBody(request, this.#target);
+      if (repeated.areKnown) return await repeatRequest(repeated, body.toBytes(), signal, SDK_ERRORS);
+      const options = { body: body.toJson(), headers: { 'content-type': 'application/json' }, signal };
       // A string with its content type is sent as it is, and the raw response leaves the SDK's own stream decoder out.
       const response = await client.post('/v1/messages', options).asResponse();
       return new ResponseBody(bytesOf(response), signal, requestIdOf(response));

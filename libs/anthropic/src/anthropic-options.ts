@@ -1,6 +1,6 @@
 import { Anthropic } from '@anthropic-ai/sdk';
 import { ConfigurationError, type ModelCapabilities } from '@toolloop/protocol';
-import { boundedErrors, type Connection, type Fetch, NO_TIMEOUT, RepeatedRequests } from '@toolloop/wire';
+import { boundedErrors, type Connection, type Fetch, type JsonPart, NO_TIMEOUT, RepeatedRequests } from '@toolloop/wire';
 
 /** Options of a model behind Anthropic's Messages API. Key and base URL default to the environment, as with Anthropic's SDK. */
 export interface AnthropicModelOptions {
@@ -109,7 +109,9 @@ export interface AnthropicTarget extends Pick<
 export type PromptCache = '5m' | '1h' | false;
 
 /** Marks the last of some blocks: the provider caches the prompt up to there. */
-export function marked(blocks: string, cache: PromptCache): string {
-  if (cache === false) return blocks;
-  return `${blocks.slice(0, -1)},"cache_control":{"type":"ephemeral"${cache === '1h' ? ',"ttl":"1h"' : ''}}}`;
+export function marked(blocks: readonly Uint8Array[], cache: PromptCache): readonly JsonPart[] {
+  const last = blocks.at(-1);
+  if (cache === false || last === undefined) return blocks;
+  const mark = `,"cache_control":{"type":"ephemeral"${cache === '1h' ? ',"ttl":"1h"' : ''}}}`;
+  return [...blocks.slice(0, -1), last.subarray(0, -1), mark];
 }

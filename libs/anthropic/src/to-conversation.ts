@@ -1,55 +1,106 @@
 import type { AssistantMessage, ContentPart, Message, ToolCall, ToolMessage } from '@toolloop/protocol';
-import { EncodedOnce, isWireObject, toWireArguments, toWireName, type WireObject, wireObjectsIn } from '@toolloop/wire';
+import {
+  EncodedOnce,
+  GrowingBytes,
+  isWireObject,
+  type JsonPart,
+  LastText,
+  listOf,
+  Transcripts,
+  type TranscriptWriter,
+  toWireArguments,
+  toWireName,
+  type WireObject,
+  wireObjectsIn,
+} from '@toolloop/wire';
+import { marked, type PromptCache } from './anthropic-options.js';
 
-/** A transcript in the API's format: content blocks as JSON texts, some of them joined by commas. */
-export interface Conversation {
-  /** The system messages before any other message. */
-  readonly system: readonly string[];
-  readonly turns: readonly Turn[];
-  /** The id of the container in which the provider's code execution last kept its files. */
-  readonly container: string | undefined;
-}
-
-export interface Turn {
+/** The blocks of one side, each with a comma before it. */
+interface Turn {
   readonly role: 'user' | 'assistant' | 'system';
-  readonly blocks: string[];
+  readonly blocks: readonly Uint8Array[];
 }
 
 const encoded = new EncodedOnce<Message>();
 
+/** The last turns of the user that are marked for the prompt cache. */
+const MOST_MARKED = 2;
+
 /**
- * Converts a transcript. Messages of the same side become one turn: the API requires all results of an answer in the one user turn behind it. A later
+ * A transcript in the API's format. Messages of the same side become one turn: the API requires all results of an answer in the one user turn behind it. A later
  * system message stands behind the user's turn it came in, the only place that the API has for it.
  */
-export function toConversation(messages: readonly Message[], model: string): Conversation {
-  const [system, turns, late]: [string[], Turn[], string[]] = [[], [], []];
-  const naming = new CallNaming();
-  let wireIds: WireIds = new Map();
-  let container: string | undefined;
-  for (const message of messages) {
+class Conversation implements TranscriptWriter {
+  private readonly first: Uint8Array[] = [];
+  private readonly instructions = new LastText();
+  /** The id of the container in which the provider's code execution last kept its files. */
+  container: string | undefined;
+  /** The turns that stay as they are, whatever comes. */
+  private readonly settled = new GrowingBytes();
+  private readonly turns: Turn[] = [];
+  private readonly late: Uint8Array[] = [];
+  private readonly naming = new CallNaming();
+  private wireIds: WireIds = new Map();
+
+  constructor(private readonly model: string) {}
+
+  take(message: Message): void {
     if (message.role === 'assistant') {
-      wireIds = naming.name(message.toolCalls ?? []);
-      add(turns, 'system', late.splice(0));
-      container = providerDataOf(message, model)?.container ?? container;
+      this.wireIds = this.naming.name(message.toolCalls ?? []);
+      this.add('system', this.late.splice(0));
+      this.container = providerDataOf(message, this.model)?.container ?? this.container;
     }
-    const text = toText(message, wireIds, model);
-    if (text === '') continue;
-    if (message.role === 'system') (turns.length === 0 ? system : late).push(text);
-    else add(turns, message.role === 'assistant' ? 'assistant' : 'user', [text]);
+    const blocks = toBlocks(message, this.wireIds, this.model);
+    if (blocks.length === 0) return;
+    if (message.role === 'system') (this.turns.length === 0 ? this.first : this.late).push(blocks);
+    else this.add(message.role === 'assistant' ? 'assistant' : 'user', [blocks]);
   }
-  add(turns, 'system', late);
-  return { system, turns, container };
+
+  /** Writes the instructions and the system messages before any other message as blocks. */
+  system(instructions = ''): readonly Uint8Array[] {
+    return isBlank(instructions) ? this.first : [this.instructions.bytes(instructions, () => toTextBlock(instructions)), ...this.first];
+  }
+
+  /** Writes the `messages` of a request. */
+  messages(promptCache: PromptCache): readonly JsonPart[] {
+    const turns = [...this.turns];
+    if (this.late.length > 0) append(turns, 'system', this.late);
+    const last = new Set(turns.filter(({ role }) => role === 'user').slice(-MOST_MARKED));
+    const items = turns.flatMap((turn) => toItem(turn.role, last.has(turn) ? marked(turn.blocks, promptCache) : turn.blocks));
+    return listOf([...this.settled.pieces, ...items]);
+  }
+
+  private add(role: Turn['role'], blocks: readonly Uint8Array[]): void {
+    if (blocks.length === 0) return;
+    const { turns } = this;
+    append(turns, role, blocks);
+    while (turns.filter((turn) => turn.role === 'user').length > MOST_MARKED) {
+      const turn = turns.shift();
+      if (turn) this.settled.add(toItem(turn.role, turn.blocks));
+    }
+  }
 }
 
-function add(turns: Turn[], role: Turn['role'], blocks: readonly string[]): void {
-  if (blocks.length === 0) return;
+function append(turns: Turn[], role: Turn['role'], blocks: readonly Uint8Array[]): void {
   const last = turns.at(-1);
-  if (last?.role === role) last.blocks.push(...blocks);
-  else turns.push({ role, blocks: [...blocks] });
+  if (last?.role === role) turns[turns.length - 1] = { role, blocks: [...last.blocks, ...blocks] };
+  else turns.push({ role, blocks });
 }
 
-/** Writes the blocks of a message; empty for one without content. */
-function toText(message: Message, wireIds: WireIds, model: string): string {
+/** The transcripts that were written last. */
+export const transcripts = new Transcripts((model) => new Conversation(model));
+
+/** Writes a text as a block with a comma before it. */
+export function toTextBlock(text: string): string {
+  return `,${JSON.stringify({ type: 'text', text })}`;
+}
+
+function toItem(role: Turn['role'], blocks: readonly JsonPart[]): readonly JsonPart[] {
+  return [`,{"role":"${role}","content":`, ...listOf(blocks), '}'];
+}
+
+/** Writes the blocks of a message, each with a comma before it; empty for one without content. */
+function toBlocks(message: Message, wireIds: WireIds, model: string): Uint8Array {
   switch (message.role) {
     case 'assistant': {
       const data = providerDataOf(message, model);
@@ -65,8 +116,12 @@ function toText(message: Message, wireIds: WireIds, model: string): string {
   }
 }
 
-function once(message: Message, key: string, encode: () => readonly string[]): string {
-  return encoded.text(message, key, () => encode().join(','));
+function once(message: Message, key: string, encode: () => readonly string[]): Uint8Array {
+  return encoded.bytes(message, key, () =>
+    encode()
+      .map((block) => `,${block}`)
+      .join(''),
+  );
 }
 
 /** Writes a result. The API accepts `is_error` only where the result is text and not empty. */

@@ -1,46 +1,41 @@
 import type { AnswerFormat, ModelOptions, ModelRequest, ToolChoice, ToolSpec } from '@toolloop/protocol';
-import { EncodedOnce, isWireObject, RequestBody, type WireObject, wireObjectsIn } from '@toolloop/wire';
-import { type AnthropicTarget, marked, type PromptCache } from './anthropic-options.js';
-import { type Conversation, toConversation } from './to-conversation.js';
+import { isWireObject, listOf, RequestBody, ToolEncoder, type WireObject, wireObjectsIn } from '@toolloop/wire';
+import { type AnthropicTarget, marked } from './anthropic-options.js';
+import { toTextBlock, transcripts } from './to-conversation.js';
+
+/** Writes the body of `POST /v1/messages` as JSON text, also for an application that sends the request itself. */
+export function toMessagesRequest(request: ModelRequest, target: AnthropicTarget): string {
+  return messagesBody(request, target).toJson();
+}
 
 /**
- * Writes the body of `POST /v1/messages` as JSON text, also for an application that sends the request itself. It is made of parts that are encoded once and
- * known by identity: an unchanged tool or message costs no work in the next step and gives the same bytes, which the provider's prompt cache needs. Four
- * places are marked for that cache, as many as the API accepts: the last tool, the end of the instructions, and the last two turns of the user, of which one
- * was the last in the step before.
+ * Writes the body of `POST /v1/messages`. It is made of parts that are encoded once and known by identity: an unchanged tool or message costs no work in the
+ * next step and gives the same bytes, which the provider's prompt cache needs. Four places are marked for that cache, as many as the API accepts: the last
+ * tool, the end of the instructions, and the last two turns of the user, of which one was the last in the step before.
  */
-export function toMessagesRequest(request: ModelRequest, target: AnthropicTarget): string {
+export function messagesBody(request: ModelRequest, target: AnthropicTarget): RequestBody {
   const { instructions, messages, answerFormat, options = {} } = request;
   const { promptCache = '5m', maxTokens = 16_000, parallelToolCalls = true } = target;
-  const conversation = toConversation(messages, target.model);
+  const conversation = transcripts.written(messages, target.model);
   const output = answerFormat === undefined ? {} : toOutputFormat(answerFormat);
-  const system = [...toText(instructions), ...conversation.system, ...toText(output.instruction)];
+  const system = [...conversation.system(instructions), ...toInstructionBlocks(output)];
   const tools = toTools(request.tools, target.serverTools ?? [], target.strictTools);
   const body = new RequestBody();
   body.setAll({ model: target.model, max_tokens: options.maxOutputTokens ?? maxTokens });
   body.setJson('stream', 'true');
-  body.setJson('messages', toMessages(conversation, promptCache));
-  if (tools !== '') {
-    body.setJson('tools', `[${marked(tools, promptCache)}]`);
+  body.setJson('messages', ...conversation.messages(promptCache));
+  if (tools.length > 0) {
+    body.setJson('tools', ...listOf(marked(tools, promptCache)));
     body.setAll({ tool_choice: toToolChoice(request.toolChoice, parallelToolCalls) });
   }
-  if (system.length > 0) body.setJson('system', `[${marked(system.join(','), promptCache)}]`);
+  if (system.length > 0) body.setJson('system', ...listOf(marked(system, promptCache)));
   body.setAll({ container: conversation.container });
   setOptions(body, options, target, output);
-  return body.toJson();
+  return body;
 }
 
-function toText(text: string | undefined): readonly string[] {
-  return text === undefined || text.trim() === '' ? [] : [JSON.stringify({ type: 'text', text })];
-}
-
-function toMessages({ turns }: Conversation, promptCache: PromptCache): string {
-  const places = new Set(turns.filter(({ role }) => role === 'user').slice(-2));
-  const texts = turns.map((turn) => {
-    const blocks = turn.blocks.join(',');
-    return `{"role":"${turn.role}","content":[${places.has(turn) ? marked(blocks, promptCache) : blocks}]}`;
-  });
-  return `[${texts.join(',')}]`;
+function toInstructionBlocks({ instruction }: OutputFormat): readonly Uint8Array[] {
+  return instruction === undefined ? [] : [Buffer.from(toTextBlock(instruction))];
 }
 
 function setOptions(body: RequestBody, options: ModelOptions, target: AnthropicTarget, { format }: OutputFormat): void {
@@ -59,17 +54,20 @@ function setOptions(body: RequestBody, options: ModelOptions, target: AnthropicT
 /** The most strict tools that one request may have. */
 const MOST_STRICT = 20;
 
-const encodedTools = new EncodedOnce<ToolSpec>();
-const encodedToolsets = new EncodedOnce<readonly ToolSpec[]>();
+const encodedTools = new ToolEncoder(toTool);
+const encodedStrictly = new ToolEncoder(toStrictTool);
+const strictToolsets = new WeakMap<readonly ToolSpec[], Uint8Array>();
 
 /**
- * Writes the tools of a request as JSON texts with commas between. The provider's own come first, since the application's may grow in number. With `strict` the
+ * Writes the tools of a request, each with a comma before it. The provider's own come first, since the application's may grow in number. With `strict` the
  * model is held to the schemas of the first tools that allow it, as many as one request may have.
  */
-export function toTools(tools: readonly ToolSpec[], serverTools: readonly WireObject[], isStrict = false): string {
-  const own = isStrict ? toStrictTools(tools) : toOwnTools(tools);
-  const theirs = serverTools.map((tool) => JSON.stringify(tool));
-  return [...theirs, ...(own === '' ? [] : [own])].join(',');
+function toTools(tools: readonly ToolSpec[], serverTools: readonly WireObject[], isStrict = false): readonly Uint8Array[] {
+  const theirs = serverTools.map((tool) => Buffer.from(`,${JSON.stringify(tool)}`));
+  if (!isStrict || tools.length === 0) return [...theirs, ...encodedTools.toItems(tools)];
+  const strict = strictToolsets.get(tools) ?? toStrictTools(tools);
+  strictToolsets.set(tools, strict);
+  return [...theirs, strict];
 }
 
 /** Writes the tool choice; undefined where it is the provider's own default. */
@@ -81,34 +79,24 @@ export function toToolChoice(choice: ToolChoice | undefined, parallelToolCalls: 
   return { type: choice === 'required' ? 'any' : 'auto', ...single };
 }
 
-function toOwnTools(tools: readonly ToolSpec[]): string {
-  return encodedToolsets.text(tools, '', () => tools.map(toTool).join(','));
-}
-
-function toStrictTools(tools: readonly ToolSpec[]): string {
-  return encodedToolsets.text(tools, 'strict', () => {
-    const room = new SchemaRoom();
-    let strict = 0;
-    const texts = tools.map((spec) => {
-      const isStrict = strict < MOST_STRICT && isExpressible(spec.inputSchema) && room.admit(spec.inputSchema);
-      if (isStrict) strict += 1;
-      return isStrict ? toStrictTool(spec) : toTool(spec);
-    });
-    return texts.join(',');
+function toStrictTools(tools: readonly ToolSpec[]): Uint8Array {
+  const room = new SchemaRoom();
+  let strict = 0;
+  const items = tools.map((spec) => {
+    const isStrict = strict < MOST_STRICT && isExpressible(spec.inputSchema) && room.admit(spec.inputSchema);
+    if (isStrict) strict += 1;
+    return (isStrict ? encodedStrictly : encodedTools).toItem(spec);
   });
+  return Buffer.concat(items);
 }
 
 /** Writes a tool. Labels, effect and the like stay here: the model sees description and input schema. */
-function toTool(spec: ToolSpec): string {
-  const { id: name, description, inputSchema } = spec;
-  return encodedTools.text(spec, '', () => JSON.stringify({ name, description, input_schema: inputSchema }));
+function toTool({ id: name, description, inputSchema }: ToolSpec): object {
+  return { name, description, input_schema: inputSchema };
 }
 
-function toStrictTool(spec: ToolSpec): string {
-  const { id: name, description, inputSchema } = spec;
-  return encodedTools.text(spec, 'strict', () =>
-    JSON.stringify({ name, description, strict: true, input_schema: narrowed({ ...inputSchema }) }),
-  );
+function toStrictTool({ id: name, description, inputSchema }: ToolSpec): object {
+  return { name, description, strict: true, input_schema: narrowed({ ...inputSchema }) };
 }
 
 /** The form of an answer in a request: as `output_config.format`, or in words where that cannot express the schema. */

@@ -4,6 +4,7 @@ import {
   ignoredOptions,
   readAnswer,
   repeatRequest,
+  type RequestBody,
   requestIdOf,
   ResponseBody,
   toTimeLimits,
@@ -14,8 +15,8 @@ import { ChatAnswer } from './chat-answer.js';
 import { fromRequestError, SDK_ERRORS } from './from-provider.js';
 import { type OpenAiModelOptions, type OpenAiTarget, toClient } from './openai-options.js';
 import { ResponsesAnswer } from './responses-answer.js';
-import { toChatRequest } from './to-chat-request.js';
-import { toResponsesRequest } from './to-responses-request.js';
+import { chatBody } from './to-chat-request.js';
+import { responsesBody } from './to-responses-request.js';
 
 /** A model at OpenAI, or at any server that speaks one of its APIs. */
 export class OpenAiModel extends LanguageModel {
@@ -64,8 +65,9 @@ export class OpenAiModel extends LanguageModel {
     const { client, repeated } = this.#connection;
     const { path } = this.#wire;
     try {
-      const body = this.#wire.toRequest(request, this.#target);
-      if (repeated.areKnown) return await repeatRequest(repeated, body, signal, SDK_ERRORS);
+      const written = this.#wire.toBody(request, this.#target);
+      if (repeated.areKnown) return await repeatRequest(repeated, written.toBytes(), signal, SDK_ERRORS);
+      const body = written.toJson();
       // A string with its content type is sent as it is, and the raw response leaves the SDK's own stream decoder out.
       const response = await client.post(path, { body, headers: { 'content-type': 'application/json' }, signal }).asResponse();
       return new ResponseBody(bytesOf(response), signal, requestIdOf(response));
@@ -93,8 +95,8 @@ export function openai(model: string, options?: OpenAiModelOptions): OpenAiModel
 export interface Wire {
   /** The path behind the base URL. */
   readonly path: string;
-  /** Writes the body of a request, as JSON text. */
-  toRequest(request: ModelRequest, target: OpenAiTarget): string;
+  /** Writes the body of a request. */
+  toBody(request: ModelRequest, target: OpenAiTarget): RequestBody;
   /** Tells which options of a request the API does not have, so that they are not sent. */
   ignoredOptions(request: ModelRequest, target: OpenAiTarget): readonly string[];
   /** Creates the decoder of one answer. */
@@ -104,13 +106,13 @@ export interface Wire {
 export const WIRES: Readonly<Record<'chat' | 'responses', Wire>> = {
   chat: {
     path: '/chat/completions',
-    toRequest: toChatRequest,
+    toBody: chatBody,
     ignoredOptions: (_request, target) => ignoredOptions(target, ['builtInTools', 'reasoningSummary'], "OpenAI's chat completions"),
     createAnswer: (model) => new ChatAnswer(model),
   },
   responses: {
     path: '/responses',
-    toRequest: toResponsesRequest,
+    toBody: responsesBody,
     ignoredOptions: ({ options = {} }) => ignoredOptions(options, ['seed', 'stopSequences'], "OpenAI's responses API"),
     createAnswer: (model) => new ResponsesAnswer(model),
   },

@@ -1,37 +1,17 @@
 import { createHash } from 'node:crypto';
-import type { AnswerFormat, ContentPart, ToolCall, ToolSpec } from '@toolloop/protocol';
+import type { AnswerFormat, ContentPart, ToolCall } from '@toolloop/protocol';
 import { EncodedOnce } from '@toolloop/wire';
 import { toStrictSchema } from './strict-schema.js';
 
 const encoded = new EncodedOnce<AnswerFormat>();
 
-/** Writes the format of an answer as the JSON text that both APIs have in common. */
-export function toJsonSchemaFormat(format: AnswerFormat): string {
+/** Writes the format of an answer as the JSON that both APIs have in common. */
+export function toJsonSchemaFormat(format: AnswerFormat): Uint8Array {
   const { name, schema } = format;
-  return encoded.text(format, '', () => {
+  return encoded.bytes(format, '', () => {
     const strict = toStrictSchema(schema);
     return JSON.stringify({ name, schema: strict ?? schema, strict: strict !== undefined });
   });
-}
-
-/**
- * Writes tools in the format of one API. Labels, effect and the like stay here: the model sees description and input schema. An unchanged
- * toolset costs nothing, and one that grew keeps the bytes of its earlier tools.
- */
-export class ToolEncoder {
-  private readonly tools = new EncodedOnce<ToolSpec>();
-  private readonly toolsets = new EncodedOnce<readonly ToolSpec[]>();
-
-  constructor(private readonly toTool: (spec: ToolSpec) => object) {}
-
-  /** Writes the tools as JSON texts, with commas between them. */
-  toJson(specs: readonly ToolSpec[]): string {
-    return this.toolsets.text(specs, '', () => specs.map((spec) => this.toolJson(spec)).join(','));
-  }
-
-  private toolJson(spec: ToolSpec): string {
-    return this.tools.text(spec, '', () => JSON.stringify(this.toTool(spec)));
-  }
 }
 
 const NONE: ReadonlyMap<string, string> = new Map();

@@ -9,10 +9,22 @@ import type {
   ToolSpec,
   UserMessage,
 } from '@toolloop/protocol';
-import { EncodedOnce, RequestBody, toWireArguments, toWireName } from '@toolloop/wire';
+import {
+  EncodedOnce,
+  GrowingBytes,
+  type JsonPart,
+  LastText,
+  listOf,
+  RequestBody,
+  ToolEncoder,
+  Transcripts,
+  type TranscriptWriter,
+  toWireArguments,
+  toWireName,
+} from '@toolloop/wire';
 import type { OpenAiTarget } from './openai-options.js';
 import { type ProviderData, providerDataOf } from './provider-data.js';
-import { fileName, toJsonSchemaFormat, ToolEncoder, wireIdsOf } from './request-parts.js';
+import { fileName, toJsonSchemaFormat, wireIdsOf } from './request-parts.js';
 import { toStrictSchema } from './strict-schema.js';
 
 function toTool({ id: name, description, inputSchema }: ToolSpec, strict?: object): ChatTool {
@@ -22,21 +34,26 @@ function toTool({ id: name, description, inputSchema }: ToolSpec, strict?: objec
 const strictTools = new ToolEncoder((spec) => toTool(spec, toStrictSchema(spec.inputSchema)));
 const looseTools = new ToolEncoder((spec) => toTool(spec));
 
-/** Writes the body of `POST /chat/completions` from parts that are encoded once and known by identity. */
+/** Writes the body of `POST /chat/completions` as JSON text, also for an application that sends the request itself. */
 export function toChatRequest(request: ModelRequest, target: OpenAiTarget): string {
+  return chatBody(request, target).toJson();
+}
+
+/** Writes the body of `POST /chat/completions` from parts that are encoded once and known by identity. */
+export function chatBody(request: ModelRequest, target: OpenAiTarget): RequestBody {
   const { instructions, messages, tools, toolChoice, answerFormat, options = {} } = request;
   const body = new RequestBody();
   body.setAll({ model: target.model });
-  body.setJson('messages', toChatMessages(instructions, messages, target.model));
+  body.setJson('messages', ...transcripts.written(messages, target.model).behind(instructions));
   body.setJson('stream', 'true');
   body.setJson('stream_options', '{"include_usage":true}');
   // Providers refuse an empty list, and options for one.
   if (tools.length > 0) {
-    body.setJson('tools', `[${(target.strictTools !== false ? strictTools : looseTools).toJson(tools)}]`);
+    body.setJson('tools', ...listOf((target.strictTools !== false ? strictTools : looseTools).toItems(tools)));
     body.setAll({ tool_choice: toolChoice && toToolChoice(toolChoice), parallel_tool_calls: target.parallelToolCalls });
   }
   if (answerFormat !== undefined) {
-    body.setJson('response_format', `{"type":"json_schema","json_schema":${toJsonSchemaFormat(answerFormat)}}`);
+    body.setJson('response_format', '{"type":"json_schema","json_schema":', toJsonSchemaFormat(answerFormat), '}');
   }
   const { maxTokensField = 'max_completion_tokens' } = target;
   body.setAll({
@@ -48,7 +65,7 @@ export function toChatRequest(request: ModelRequest, target: OpenAiTarget): stri
     stop: options.stopSequences,
   });
   body.merge(options.provider);
-  return body.toJson();
+  return body;
 }
 
 function toToolChoice(choice: ToolChoice): unknown {
@@ -65,38 +82,50 @@ const encoded = new EncodedOnce<Message>();
 /** The encoded images and files of tool messages, as parts of the user message that has to carry them. */
 const encodedAttachments = new EncodedOnce<ToolMessage>();
 
-/** Writes the `messages` of a request as JSON text. */
-export function toChatMessages(instructions: string | undefined, messages: readonly Message[], model: string): string {
-  const texts: string[] = instructions === undefined ? [] : [toJson({ role: 'system', content: instructions })];
-  let wireIds: ReadonlyMap<string, string> = new Map();
-  let attachments: string[] = [];
-  for (const message of messages) {
+/** The `messages` of a request, each with a comma before it. */
+class ChatTranscript implements TranscriptWriter {
+  private readonly bytes = new GrowingBytes();
+  private wireIds: ReadonlyMap<string, string> = new Map();
+  private attachments: Uint8Array[] = [];
+  private readonly system = new LastText();
+
+  constructor(private readonly model: string) {}
+
+  take(message: Message): void {
     if (message.role !== 'tool') {
-      texts.push(...toCarrier(attachments));
-      attachments = [];
+      this.bytes.add(toCarrier(this.attachments));
+      this.attachments = [];
     }
-    if (message.role === 'assistant') wireIds = wireIdsOf(message.toolCalls, MOST_ID_CHARACTERS);
-    texts.push(toText(message, wireIds, model));
-    if (message.role === 'tool' && hasAttachment(message.content)) attachments.push(toAttachmentParts(message));
+    if (message.role === 'assistant') this.wireIds = wireIdsOf(message.toolCalls, MOST_ID_CHARACTERS);
+    this.bytes.add([toItem(message, this.wireIds, this.model)]);
+    if (message.role === 'tool' && hasAttachment(message.content)) this.attachments.push(toAttachmentParts(message));
   }
-  texts.push(...toCarrier(attachments));
-  return `[${texts.join(',')}]`;
+
+  /** Writes the whole list, behind the instructions. */
+  behind(instructions: string | undefined): readonly JsonPart[] {
+    const system =
+      instructions === undefined ? [] : [this.system.bytes(instructions, () => toJson({ role: 'system', content: instructions }))];
+    return listOf([...system, ...this.bytes.pieces, ...toCarrier(this.attachments)]);
+  }
 }
 
-function toText(message: Message, wireIds: ReadonlyMap<string, string>, model: string): string {
+const transcripts = new Transcripts((model) => new ChatTranscript(model));
+
+function toItem(message: Message, wireIds: ReadonlyMap<string, string>, model: string): Uint8Array {
   if (message.role === 'assistant') {
     const data = providerDataOf(message, model);
-    return encoded.text(message, data?.model ?? '', () => toJson(toAssistant(message, wireIds, data)));
+    return encoded.bytes(message, data?.model ?? '', () => toJson(toAssistant(message, wireIds, data)));
   }
   if (message.role === 'tool') {
     const id = wireIds.get(message.toolCallId) ?? message.toolCallId;
-    return encoded.text(message, id, () => toJson({ role: 'tool', tool_call_id: id, content: toToolContent(message.content) }));
+    return encoded.bytes(message, id, () => toJson({ role: 'tool', tool_call_id: id, content: toToolContent(message.content) }));
   }
-  return encoded.text(message, '', () => toJson({ role: message.role, content: toContent(message.content) }));
+  return encoded.bytes(message, '', () => toJson({ role: message.role, content: toContent(message.content) }));
 }
 
+/** Writes a message as an item of the list. */
 function toJson(message: ChatMessage): string {
-  return JSON.stringify(message);
+  return `,${JSON.stringify(message)}`;
 }
 
 function toContent(content: UserMessage['content']): string | readonly ChatPart[] {
@@ -151,17 +180,17 @@ function hasAttachment(content: ToolMessage['content']): boolean {
   return typeof content !== 'string' && content.some((part) => part.type !== 'text');
 }
 
-function toAttachmentParts(message: ToolMessage): string {
-  return encodedAttachments.text(message, '', () => {
+function toAttachmentParts(message: ToolMessage): Uint8Array {
+  return encodedAttachments.bytes(message, '', () => {
     const attachments = typeof message.content === 'string' ? [] : message.content.filter((part) => part.type !== 'text');
     const intro: ChatPart = { type: 'text', text: `From the result of ${message.toolName}:` };
-    return [intro, ...attachments.map(toPart)].map((part) => JSON.stringify(part)).join(',');
+    return [intro, ...attachments.map(toPart)].map((part) => `,${JSON.stringify(part)}`).join('');
   });
 }
 
 /** Writes the user message with the attachments of all results of a step. It comes behind the last result, since all must follow their assistant message directly. */
-function toCarrier(attachments: readonly string[]): readonly string[] {
-  return attachments.length === 0 ? [] : [`{"role":"user","content":[${attachments.join(',')}]}`];
+function toCarrier(attachments: readonly Uint8Array[]): readonly JsonPart[] {
+  return attachments.length === 0 ? [] : [',{"role":"user","content":', ...listOf(attachments), '}'];
 }
 
 /** A part of a message's content. */

@@ -1,8 +1,21 @@
 import type { AssistantMessage, ContentPart, Message, ModelRequest, ToolCall, ToolChoice, ToolSpec, UserMessage } from '@toolloop/protocol';
-import { EncodedOnce, RequestBody, toWireArguments, toWireName, type WireObject, wireObjectsIn } from '@toolloop/wire';
+import {
+  EncodedOnce,
+  GrowingBytes,
+  type JsonPart,
+  listOf,
+  RequestBody,
+  ToolEncoder,
+  Transcripts,
+  type TranscriptWriter,
+  toWireArguments,
+  toWireName,
+  type WireObject,
+  wireObjectsIn,
+} from '@toolloop/wire';
 import type { OpenAiTarget } from './openai-options.js';
 import { PROVIDER_CALLS, providerDataOf } from './provider-data.js';
-import { fileName, toJsonSchemaFormat, ToolEncoder, wireIdsOf } from './request-parts.js';
+import { fileName, toJsonSchemaFormat, wireIdsOf } from './request-parts.js';
 import { toStrictSchema } from './strict-schema.js';
 
 /** Writes a tool, always with `strict`: this API takes a tool without it for strict, and would refuse its schema. */
@@ -16,27 +29,33 @@ const looseTools = new ToolEncoder((spec) => toTool(spec));
 /** The models that do not reason, and refuse a request for their encrypted reasoning. */
 const NOT_REASONING = /^(?:ft:)?(?:gpt-3|gpt-4|chatgpt-|gpt-5.*-chat)/;
 
+/** Writes the body of `POST /responses` as JSON text, also for an application that sends the request itself. */
+export function toResponsesRequest(request: ModelRequest, target: OpenAiTarget): string {
+  return responsesBody(request, target).toJson();
+}
+
 /**
  * Writes the body of `POST /responses` from parts that are encoded once and known by identity. Nothing is stored at the provider: the parts that a model
  * requires again, its encrypted reasoning above all, are in the transcript. The API knows neither a seed nor stop sequences.
  */
-export function toResponsesRequest(request: ModelRequest, target: OpenAiTarget): string {
+export function responsesBody(request: ModelRequest, target: OpenAiTarget): RequestBody {
   const { instructions, messages, tools, toolChoice, answerFormat, options = {} } = request;
   const { model, builtInTools = [] } = target;
   const body = new RequestBody();
   body.setAll({ model, instructions });
-  body.setJson('input', toResponsesInput(messages, model));
+  body.setJson('input', ...transcripts.written(messages, model).items);
   body.setJson('stream', 'true');
   body.setJson('store', 'false');
   if (!NOT_REASONING.test(model)) body.setJson('include', '["reasoning.encrypted_content"]');
   if (tools.length + builtInTools.length > 0) {
     // The provider's own come first, for they are the same in every request.
-    const own = builtInTools.map((tool) => JSON.stringify(tool));
-    const ours = tools.length > 0 ? [(target.strictTools !== false ? strictTools : looseTools).toJson(tools)] : [];
-    body.setJson('tools', `[${[...own, ...ours].join(',')}]`);
+    const own = builtInTools.map((tool) => `,${JSON.stringify(tool)}`);
+    body.setJson('tools', ...listOf([...own, ...(target.strictTools !== false ? strictTools : looseTools).toItems(tools)]));
     body.setAll({ tool_choice: toolChoice && toToolChoice(toolChoice), parallel_tool_calls: target.parallelToolCalls });
   }
-  if (answerFormat !== undefined) body.setJson('text', `{"format":{"type":"json_schema",${toJsonSchemaFormat(answerFormat).slice(1)}}`);
+  if (answerFormat !== undefined) {
+    body.setJson('text', '{"format":{"type":"json_schema",', toJsonSchemaFormat(answerFormat).subarray(1), '}');
+  }
   body.setAll({
     reasoning: toReasoning(target),
     temperature: options.temperature,
@@ -44,7 +63,7 @@ export function toResponsesRequest(request: ModelRequest, target: OpenAiTarget):
     max_output_tokens: options.maxOutputTokens,
   });
   body.merge(options.provider);
-  return body.toJson();
+  return body;
 }
 
 function toReasoning({ reasoningEffort: effort, reasoningSummary: summary }: OpenAiTarget): object | undefined {
@@ -60,33 +79,43 @@ const MOST_ID_CHARACTERS = 64;
 
 const encoded = new EncodedOnce<Message>();
 
-/** Writes the `input` of a request as JSON text. */
-export function toResponsesInput(messages: readonly Message[], model: string): string {
-  const texts: string[] = [];
-  let wireIds: ReadonlyMap<string, string> = new Map();
-  for (const message of messages) {
-    if (message.role === 'assistant') wireIds = wireIdsOf(message.toolCalls, MOST_ID_CHARACTERS);
-    texts.push(toText(message, wireIds, model));
+/** The `input` of a request, each item with a comma before it. */
+class ResponsesTranscript implements TranscriptWriter {
+  private readonly bytes = new GrowingBytes();
+  private wireIds: ReadonlyMap<string, string> = new Map();
+
+  constructor(private readonly model: string) {}
+
+  take(message: Message): void {
+    if (message.role === 'assistant') this.wireIds = wireIdsOf(message.toolCalls, MOST_ID_CHARACTERS);
+    this.bytes.add([toItems(message, this.wireIds, this.model)]);
   }
-  return `[${texts.join(',')}]`;
+
+  get items(): readonly JsonPart[] {
+    return listOf(this.bytes.pieces);
+  }
 }
 
-/** Writes a message as JSON text: one item, or several for an assistant message. */
-function toText(message: Message, wireIds: ReadonlyMap<string, string>, model: string): string {
+const transcripts = new Transcripts((model) => new ResponsesTranscript(model));
+
+/** Writes a message: one item, or several for an assistant message. */
+function toItems(message: Message, wireIds: ReadonlyMap<string, string>, model: string): Uint8Array {
   if (message.role === 'assistant') {
     const output = providerDataOf(message, model)?.output ?? [];
-    return encoded.text(message, output.length === 0 ? '' : model, () => toAssistantItems(message, wireIds, output).map(toJson).join(','));
+    return encoded.bytes(message, output.length === 0 ? '' : model, () => toAssistantItems(message, wireIds, output).map(toJson).join(''));
   }
   if (message.role === 'tool') {
     const id = wireIds.get(message.toolCallId) ?? message.toolCallId;
-    return encoded.text(message, id, () => toJson({ type: 'function_call_output', call_id: id, output: toResultContent(message.content) }));
+    return encoded.bytes(message, id, () =>
+      toJson({ type: 'function_call_output', call_id: id, output: toResultContent(message.content) }),
+    );
   }
-  return encoded.text(message, '', () => toJson({ role: message.role, content: toContent(message.content) }));
+  return encoded.bytes(message, '', () => toJson({ role: message.role, content: toContent(message.content) }));
 }
 
 /** Writes an item, or returns an earlier one as it came. */
 function toJson(item: ResponsesItem | WireObject): string {
-  return JSON.stringify(item);
+  return `,${JSON.stringify(item)}`;
 }
 
 function toAssistantItems(

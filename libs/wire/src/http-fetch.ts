@@ -1,8 +1,17 @@
-import { type Agent, type ClientRequest, type IncomingMessage, type OutgoingHttpHeaders, request as requestHttp } from 'node:http';
+import {
+  type Agent,
+  type ClientRequest,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  request as requestHttp,
+  type RequestOptions,
+} from 'node:http';
 import { request as requestHttps } from 'node:https';
 import type { Socket } from 'node:net';
 import { pipeline, type Readable } from 'node:stream';
+import { urlToHttpOptions } from 'node:url';
 import { constants, createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
+import { type ByteSource, NodeBytes, WebBytes } from './byte-source.js';
 
 /** The function that an SDK calls to send a request. */
 export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
@@ -25,62 +34,6 @@ const DECOMPRESSORS = new Map([
   ['br', () => createBrotliDecompress()],
 ]);
 
-/** The bytes of a Node stream, without a web stream around it. Bytes that are not asked for stay in the socket. */
-export class NodeBytes implements ByteSource {
-  private wake: (() => void) | undefined;
-  private error: Error | undefined;
-  private hasEnded = false;
-  private left: number;
-
-  /** The body counts as ended behind `most` bytes. */
-  constructor(
-    private readonly stream: Readable,
-    most = Infinity,
-  ) {
-    this.left = most;
-    stream.on('readable', () => this.notify());
-    stream.on('end', () => this.end());
-    // What Node calls aborted was cut by the server.
-    stream.on('error', (error: Error) => this.end(error.message === 'aborted' ? new Error('other side closed') : error));
-    stream.on('close', () => this.hasEnded || this.end(new Error('other side closed')));
-  }
-
-  async read(): Promise<Uint8Array | undefined> {
-    for (;;) {
-      const bytes = this.next();
-      if (bytes !== undefined) return bytes;
-      if (this.error !== undefined) throw this.error;
-      if (this.hasEnded) return undefined;
-      await new Promise<void>((resolve) => (this.wake = resolve));
-    }
-  }
-
-  close(): void {
-    if (!this.hasEnded) this.stream.destroy();
-  }
-
-  private next(): Uint8Array | undefined {
-    const bytes: unknown = this.hasEnded ? null : this.stream.read();
-    if (!(bytes instanceof Uint8Array)) return undefined;
-    this.left -= bytes.length;
-    if (this.left >= 0) return bytes;
-    this.close();
-    this.end();
-    return bytes.subarray(0, bytes.length + this.left);
-  }
-
-  private end(error?: Error): void {
-    if (!this.hasEnded) this.error = error;
-    this.hasEnded = true;
-    this.notify();
-  }
-
-  private notify(): void {
-    this.wake?.();
-    this.wake = undefined;
-  }
-}
-
 /** The bytes of the responses made below, for readers that need no web stream around them. */
 const bytesByResponse = new WeakMap<Response, NodeBytes>();
 
@@ -100,35 +53,38 @@ export function bytesOf(response: Response): ByteSource | undefined {
  * answer, is sent once more. Node limits the headers to `--max-http-header-size`; the body of a failure ends after 1 MB.
  */
 export function httpFetch({ agent }: HttpFetchOptions = {}): Fetch {
-  return async (input, init = {}) => toResponse(await exchange({ ...targetOf(input, init), agent }, bodyOf(init), init.signal));
+  return async (input, init = {}) =>
+    toResponse(await exchange({ ...targetOf(input, init), ...(agent && { agent }) }, bodyOf(init), init.signal));
 }
 
 /** The address of a request, and all of it that is not its body. */
-interface RequestTarget {
-  readonly url: URL;
-  readonly method: string | undefined;
+interface RequestTarget extends RequestOptions {
   readonly headers: OutgoingHttpHeaders;
-  readonly agent?: Agent | undefined;
 }
+
+/** A body, or its pieces: what is kept is not joined for a request. */
+type Body = string | Uint8Array | readonly Uint8Array[] | undefined;
 
 function targetOf(input: Parameters<Fetch>[0], { method, headers }: RequestInit): RequestTarget {
   const own = headers instanceof Headers ? headers : new Headers(headers);
   const url = new URL(input instanceof Request ? input.url : input);
-  return { url, method, headers: { 'accept-encoding': 'identity', ...Object.fromEntries(own) } };
+  return {
+    ...urlToHttpOptions(url),
+    ...(method !== undefined && { method }),
+    headers: { 'accept-encoding': 'identity', ...Object.fromEntries(own) },
+  };
 }
 
 /** Sends a request, once more where its kept connection turns out to be closed, and returns the beginning of the answer. */
-async function exchange(
-  { url, method, headers, agent }: RequestTarget,
-  body: string | Uint8Array | undefined,
-  signal: AbortSignal | null | undefined,
-): Promise<IncomingMessage> {
+async function exchange(target: RequestTarget, body: Body, signal: AbortSignal | null | undefined): Promise<IncomingMessage> {
   if (signal?.aborted) throw abortReason(signal);
-  const send = url.protocol === 'https:' ? requestHttps : requestHttp;
+  const request = target.protocol === 'https:' ? requestHttps : requestHttp;
   const attempt = async (): Promise<IncomingMessage> => {
-    const sent = send(url, { method, headers, agent });
+    const sent = request(target);
     if (signal) destroyOnAbort(sent, signal);
-    sent.end(body);
+    // Node writes what comes before the connection in one go.
+    if (Array.isArray(body)) for (const piece of body) sent.write(piece);
+    sent.end(Array.isArray(body) ? undefined : body);
     return answerTo(sent, signal);
   };
   try {
@@ -170,10 +126,11 @@ export class RepeatedRequests {
   }
 
   /** @throws {TypeError} Where no answer comes, as of `fetch`; {Error} before a first request was sent. */
-  async send(body: string, signal: AbortSignal): Promise<HttpAnswer> {
+  async send(body: readonly Uint8Array[], signal: AbortSignal): Promise<HttpAnswer> {
     const { target } = this;
     if (target === undefined) throw new Error('There is no request to repeat yet.');
-    const message = await exchange(target, body, signal);
+    const length = body.reduce((sum, piece) => sum + piece.length, 0);
+    const message = await exchange({ ...target, headers: { ...target.headers, 'content-length': length } }, body, signal);
     const { statusCode: status = 0, headers } = message;
     const id = headers['x-request-id'] ?? headers['request-id'];
     return {
@@ -354,47 +311,4 @@ function firstOf(body: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
       },
     }),
   );
-}
-
-/** The bytes of a body, one network read at a time and only when asked for. */
-export interface ByteSource {
-  /** Reads the next bytes; undefined at the end. Rejects when the connection breaks. */
-  read(): Promise<Uint8Array | undefined>;
-  /** Discards the rest of the body, and its socket. */
-  close(): void;
-}
-
-/** The bytes of a web stream. */
-export class WebBytes implements ByteSource {
-  private readonly reader: ReadableStreamDefaultReader<Uint8Array>;
-
-  constructor(body: ReadableStream<Uint8Array>) {
-    this.reader = body.getReader();
-  }
-
-  async read(): Promise<Uint8Array | undefined> {
-    return (await this.reader.read()).value;
-  }
-
-  close(): void {
-    this.reader.cancel().catch(() => undefined);
-  }
-}
-
-/** The bytes of anything else that can be iterated, such as a Node stream or a generator. */
-export class IteratedBytes implements ByteSource {
-  private readonly reads: AsyncIterator<Uint8Array>;
-
-  constructor(body: AsyncIterable<Uint8Array>) {
-    this.reads = body[Symbol.asyncIterator]();
-  }
-
-  async read(): Promise<Uint8Array | undefined> {
-    const read = await this.reads.next();
-    return read.done === true ? undefined : read.value;
-  }
-
-  close(): void {
-    this.reads.return?.().catch(() => undefined);
-  }
 }

@@ -1,5 +1,16 @@
 export { boundedErrors, bytesOf, httpFetch, RepeatedRequests, requestIdOf, type Fetch, type HttpFetchOptions } from './http-fetch.js';
-export { EncodedOnce, ignoredOptions, RequestBody } from './request-body.js';
+export {
+  EncodedOnce,
+  GrowingBytes,
+  ignoredOptions,
+  type JsonPart,
+  LastText,
+  listOf,
+  RequestBody,
+  ToolEncoder,
+  Transcripts,
+  type TranscriptWriter,
+} from './request-body.js';
 export { EventBatch, type CallName, AnswerDecoder, WireAnswer } from './answer-decoder.js';
 export { withDiscretion, type Confidences } from './discretion.js';
 export { refused, reported, unreachable, type Refusal } from './from-failure.js';

@@ -9,8 +9,9 @@ import {
   NO_USAGE,
 } from '@toolloop/protocol';
 import { AnswerDecoder, type WireAnswer } from './answer-decoder.js';
+import { type ByteSource, IteratedBytes, WebBytes } from './byte-source.js';
 import { fromReadError } from './from-failure.js';
-import { type ByteSource, failureText, isOk, IteratedBytes, type RepeatedRequests, WebBytes } from './http-fetch.js';
+import { failureText, isOk, type RepeatedRequests } from './http-fetch.js';
 import { parseWireObject } from './wire-object.js';
 
 /** The number of characters after which `finish` no longer repeats the answer, so that an endless one is not kept in memory. */
@@ -61,7 +62,7 @@ export interface SdkErrors {
  */
 export async function repeatRequest(
   requests: RepeatedRequests,
-  body: string,
+  body: readonly Uint8Array[],
   signal: AbortSignal,
   errors: SdkErrors,
 ): Promise<ResponseBody> {

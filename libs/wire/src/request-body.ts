@@ -1,4 +1,4 @@
-import type { ModelOptions } from '@toolloop/protocol';
+import type { Message, ModelOptions, ToolSpec } from '@toolloop/protocol';
 
 /** Returns a warning for each of these options that is set though the API does not have it. */
 export function ignoredOptions<Options extends object>(
@@ -10,17 +10,20 @@ export function ignoredOptions<Options extends object>(
   return given.map((name) => `The option "${name}" is not sent: ${api} has no such option.`);
 }
 
-/** A JSON object made of fields of which some are JSON text already. */
-export class RequestBody {
-  private readonly fields = new Map<string, string>();
+/** A piece of a JSON text: what is kept has its bytes already. */
+export type JsonPart = string | Uint8Array;
 
-  setJson(name: string, text: string): void {
-    this.fields.set(name, text);
+/** A JSON object made of fields of which some are JSON text or its bytes already. What is in bytes is neither copied nor encoded again. */
+export class RequestBody {
+  private readonly fields = new Map<string, readonly JsonPart[]>();
+
+  setJson(name: string, ...parts: readonly JsonPart[]): void {
+    this.fields.set(name, parts);
   }
 
   /** Sets each field whose value is not undefined. */
   setAll(values: Readonly<Record<string, unknown>>): void {
-    for (const [name, value] of Object.entries(values)) if (value !== undefined) this.fields.set(name, JSON.stringify(value));
+    for (const name in values) if (values[name] !== undefined) this.fields.set(name, [JSON.stringify(values[name])]);
   }
 
   /** Sets the user's own fields as they are. `undefined` removes a field, for servers that refuse one of ours. */
@@ -29,29 +32,175 @@ export class RequestBody {
     this.setAll(own);
   }
 
+  /** The bytes of the object, in pieces to be sent one behind the other. */
+  toBytes(): readonly Uint8Array[] {
+    const parts = Array.from(this.fields, ([name, value]) => [`,${JSON.stringify(name)}:`, ...value]).flat();
+    const [first = ','] = parts;
+    return joinedTexts(['{', first.slice(1), ...parts.slice(1), '}']);
+  }
+
   toJson(): string {
-    return `{${Array.from(this.fields, ([name, text]) => `${JSON.stringify(name)}:${text}`).join(',')}}`;
+    return Buffer.concat(this.toBytes()).toString();
   }
 }
 
+/** Makes bytes of texts, of neighbouring ones together. */
+function joinedTexts(parts: readonly JsonPart[]): readonly Uint8Array[] {
+  const pieces: Uint8Array[] = [];
+  let text = '';
+  for (const part of parts) {
+    if (typeof part === 'string') text += part;
+    else {
+      if (text !== '') pieces.push(Buffer.from(text));
+      pieces.push(part);
+      text = '';
+    }
+  }
+  if (text !== '') pieces.push(Buffer.from(text));
+  return pieces;
+}
+
+/** Writes a list of which each item begins with a comma. */
+export function listOf(items: readonly JsonPart[]): readonly JsonPart[] {
+  const [first = ',', ...rest] = items;
+  return ['[', typeof first === 'string' ? first.slice(1) : first.subarray(1), ...rest, ']'];
+}
+
 interface Encoding {
-  /** The settings that the text depends on beside the object itself. */
+  /** The settings that the bytes depend on beside the object itself. */
   readonly key: string;
-  readonly text: string;
+  readonly bytes: Uint8Array;
 }
 
 /**
- * Encoded texts by the identity of their source. Messages and tools are immutable and stay the same objects from step to step, so each is encoded once,
+ * Encoded JSON by the identity of its source. Messages and tools are immutable and stay the same objects from step to step, so each is encoded once,
  * however long the run, and keeps its bytes, which the provider's prompt cache needs.
  */
 export class EncodedOnce<T extends object> {
   private readonly known = new WeakMap<T, Encoding>();
 
-  text(source: T, key: string, encode: () => string): string {
+  bytes(source: T, key: string, encode: () => string): Uint8Array {
     const known = this.known.get(source);
-    if (known?.key === key) return known.text;
-    const text = encode();
-    this.known.set(source, { key, text });
-    return text;
+    if (known?.key === key) return known.bytes;
+    const bytes = Buffer.from(encode());
+    this.known.set(source, { key, bytes });
+    return bytes;
+  }
+}
+
+/** The bytes of the text that was encoded last, such as the instructions of a run, which are the same in each of its requests. */
+export class LastText {
+  private last: { readonly text: string; readonly bytes: Uint8Array } | undefined;
+
+  bytes(text: string, encode: () => string): Uint8Array {
+    if (this.last?.text !== text) this.last = { text, bytes: Buffer.from(encode()) };
+    return this.last.bytes;
+  }
+}
+
+/** Pieces of this size are sent as they are; smaller ones are joined, so that a long list has few. */
+const LARGE_PIECE = 64 * 1024;
+
+/**
+ * Bytes that grow at their end. Small pieces are joined with those before them as soon as they are half as long together, so that of many pieces a few are
+ * left and each byte is copied a few times, however many there are.
+ */
+export class GrowingBytes {
+  readonly pieces: Uint8Array[] = [];
+
+  add(parts: readonly JsonPart[]): void {
+    for (const part of parts) this.append(typeof part === 'string' ? Buffer.from(part) : part);
+  }
+
+  private append(piece: Uint8Array): void {
+    const { pieces } = this;
+    let [from, length] = [pieces.length, piece.length];
+    const before = (): number => pieces[from - 1]?.length ?? Infinity;
+    while (length < LARGE_PIECE && before() < Math.min(2 * length, LARGE_PIECE)) {
+      length += before();
+      from -= 1;
+    }
+    if (from === pieces.length) pieces.push(piece);
+    else pieces.push(Buffer.concat([...pieces.splice(from), piece]));
+  }
+}
+
+/** The writing of a transcript in the format of one API. Each message is taken once, behind those before it. */
+export interface TranscriptWriter {
+  take(message: Message): void;
+}
+
+/**
+ * The transcripts that were written last, by their first message. The next request of a run has the messages of the one before and some more, so that only these are
+ * written. A transcript that was changed in the middle is written anew.
+ */
+export class Transcripts<Writer extends TranscriptWriter> {
+  private readonly known = new WeakMap<Message, { readonly model: string; readonly messages: Message[]; readonly writer: Writer }>();
+
+  /** @param begin creates the writer of a transcript for a model */
+  constructor(private readonly begin: (model: string) => Writer) {}
+
+  /** Returns the writer that has taken exactly these messages. */
+  written(messages: readonly Message[], model: string): Writer {
+    const [first] = messages;
+    const last = first && this.known.get(first);
+    const transcript =
+      last?.model === model && beginsWith(messages, last.messages) ? last : { model, messages: [], writer: this.begin(model) };
+    // One that cannot be written to its end is not known.
+    if (first) this.known.delete(first);
+    for (const message of messages.slice(transcript.messages.length)) {
+      transcript.writer.take(message);
+      transcript.messages.push(message);
+    }
+    if (first) this.known.set(first, transcript);
+    return transcript.writer;
+  }
+}
+
+function beginsWith<T>(list: readonly T[], start: readonly T[]): boolean {
+  return start.length <= list.length && start.every((item, index) => item === list[index]);
+}
+
+/**
+ * Writes tools in the format of one API. Labels, effect and the like stay here: the model sees description and input schema. An unchanged toolset costs
+ * nothing, also in the next run, and one that grew keeps the bytes of its earlier tools.
+ */
+export class ToolEncoder {
+  private readonly tools = new EncodedOnce<ToolSpec>();
+  private readonly toolsets = new WeakMap<readonly ToolSpec[], readonly Uint8Array[]>();
+  /** The toolset from which others grow, by its first tool. */
+  private readonly bases = new WeakMap<ToolSpec, { readonly specs: readonly ToolSpec[]; readonly bytes: Uint8Array }>();
+
+  constructor(private readonly toTool: (spec: ToolSpec) => object) {}
+
+  /** Writes the tools as items of a list, each with a comma before it. */
+  toItems(specs: readonly ToolSpec[]): readonly Uint8Array[] {
+    const known = this.toolsets.get(specs);
+    if (known !== undefined) return known;
+    const items = this.encoded(specs);
+    this.toolsets.set(specs, items);
+    return items;
+  }
+
+  /** Writes a tool with a comma before it. */
+  toItem(spec: ToolSpec): Uint8Array {
+    return this.tools.bytes(spec, '', () => `,${JSON.stringify(this.toTool(spec))}`);
+  }
+
+  private encoded(specs: readonly ToolSpec[]): readonly Uint8Array[] {
+    const [first] = specs;
+    if (first === undefined) return [];
+    const base = this.bases.get(first);
+    if (base && beginsWith(specs, base.specs)) {
+      const added = specs.slice(base.specs.length);
+      return added.length === 0 ? [base.bytes] : [base.bytes, this.joined(added)];
+    }
+    const bytes = this.joined(specs);
+    this.bases.set(first, { specs, bytes });
+    return [bytes];
+  }
+
+  private joined(specs: readonly ToolSpec[]): Uint8Array {
+    return Buffer.concat(specs.map((spec) => this.toItem(spec)));
   }
 }
