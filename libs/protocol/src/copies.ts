@@ -3,14 +3,16 @@ import { isRecord } from './json.js';
 /** The place where all copies of a package in this process meet. */
 const COPIES = Symbol.for('@toolloop/copies');
 
-/** The form of what the copies of this package share; raised where a class changes so that another copy cannot work with it. */
+/** The form of what the copies of a package share; raised where a class changes so that another copy cannot work with it. */
 const FORM = 1;
 
 type AnyClass = abstract new (...args: never[]) => object;
 
 /**
- * Lets `instanceof` hold for the instances of the same class in another copy of this package, which a pinned dependency brings along. The classes that extend it
+ * Lets `instanceof` hold for the instances of the same class in another copy of its package, which a pinned dependency brings along. The classes that extend it
  * are told apart as ever.
+ *
+ * @param name unique among the packages of Toolloop
  */
 export function recogniseCopies(name: string, type: AnyClass): void {
   const brand = Symbol.for(`@toolloop/protocol/${name}@${FORM}`);

@@ -32,7 +32,7 @@ export type {
   ToolSpec,
   ValueOrigin,
 } from './tool-definition.js';
-export { duplicatesOf, registerCopy } from './copies.js';
+export { duplicatesOf, recogniseCopies, registerCopy } from './copies.js';
 export { AttemptClock } from './attempt-clock.js';
 export { LanguageModel, TokenCounter } from './language-model.js';
 export type {

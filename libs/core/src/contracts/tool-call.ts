@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import type { LoggerService } from '@nestjs/common';
-import type { JsonValue, MediaPart } from '@toolloop/protocol';
+import { recogniseCopies, type JsonValue, type MediaPart } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import { BOOLEAN, defineOptions, NOT_NEGATIVE, oneOf } from '../findings/options.js';
 
@@ -255,6 +255,8 @@ export class AttachedResult<Value = unknown> {
     readonly attachments: readonly Attachment[],
   ) {}
 }
+
+recogniseCopies('AttachedResult', AttachedResult);
 
 /**
  * Returns images and files beside a tool's value: `return attach(chart, { type: 'image', data: png, mediaType: 'image/png' })`. The value is checked

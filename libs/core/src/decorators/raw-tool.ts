@@ -1,7 +1,7 @@
 import type { Type } from '@nestjs/common';
 import { INJECTABLE_WATERMARK, PROPERTY_DEPS_METADATA, SELF_DECLARED_DEPS_METADATA } from '@nestjs/common/constants.js';
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/spec';
-import type { JsonObject, ToolEffect, ToolPreview } from '@toolloop/protocol';
+import { recogniseCopies, type JsonObject, type ToolEffect, type ToolPreview } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { SubRun, SubRunProfile } from '../contracts/loop-request.js';
 import type { Question, RunContext, ToolCallContext } from '../contracts/tool-call.js';
@@ -30,6 +30,8 @@ export class RawTool {
     readonly client?: ClientDeclaration,
   ) {}
 }
+
+recogniseCopies('RawTool', RawTool);
 
 /** Makes a function a tool, for `ToolLoopModule.forRoot({ tools })` and `forFeature({ tools })`. */
 export function tool<Input>(declaration: RawToolDeclaration<Input> & Executable<Input>): RawTool {

@@ -1,7 +1,7 @@
 import type { ModuleMetadata, Type } from '@nestjs/common';
 import { MODULE_METADATA } from '@nestjs/common/constants.js';
 import type { Module } from '@nestjs/core/injector/module.js';
-import { isObject } from '@toolloop/protocol';
+import { isObject, recogniseCopies } from '@toolloop/protocol';
 import type { LoopProfile } from '../contracts/loop-request.js';
 import type { RawTool } from '../decorators/raw-tool.js';
 
@@ -9,6 +9,8 @@ import type { RawTool } from '../decorators/raw-tool.js';
 export class ToolFeature {
   constructor(readonly options: ToolFeatureOptions) {}
 }
+
+recogniseCopies('ToolFeature', ToolFeature);
 
 /** The contribution of a feature module to the loop. */
 export interface ToolFeatureOptions {
