@@ -94,7 +94,7 @@ describe('a library with a copy of core of its own', () => {
 });
 
 describe('the classes of two copies', () => {
-  it('recognise what the other makes, and only that', () => {
+  it('are instances of each other, and nothing else is', () => {
     expect(clock).toBeInstanceOf(core.RawTool);
     expect(second.RawTool).not.toBe(core.RawTool);
     expect([new second.ToolError('No.'), {}, null].filter((value) => value instanceof core.RawTool)).toEqual([]);
