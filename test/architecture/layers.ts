@@ -17,7 +17,7 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   react: ['protocol', 'client'],
   telemetry: ['protocol', 'core'],
   cli: ['protocol', 'core', 'resources', 'mcp', 'client'],
-  testing: ['protocol', 'core', 'resources'],
+  testing: ['protocol', 'core', 'resources', 'ui-stream'],
 };
 
 /** The folders of `core/src` in the order of the data. A folder imports only itself and folders before it. */

@@ -1,8 +1,8 @@
-import { spawn } from 'node:child_process';
 import { afterEach, expect, it, jest } from '@jest/globals';
 import { ConversationService, type LoopEvent, PendingError } from '@toolloop/core';
 import type { RunView } from '@toolloop/core/runs';
 import type { DurableOptions } from '@toolloop/durable';
+import { killedProcess } from '@toolloop/testing';
 import { lastValueFrom, toArray } from 'rxjs';
 import { programArguments } from '../../../test/program.js';
 import type { BankMessage, BankProcessOptions } from './fixtures/bank.process.js';
@@ -21,17 +21,15 @@ interface Killed {
 
 /** Starts a process of the bank, and kills it once it has told its runs. */
 async function killed(options: BankProcessOptions): Promise<Killed> {
-  const child = spawn(process.execPath, [...PROCESS, JSON.stringify(options)], { stdio: ['ignore', 'ignore', 'pipe', 'ipc'] });
   const mails: string[] = [];
-  let said = '';
-  child.stderr?.on('data', (chunk: Buffer) => (said += chunk.toString()));
-  const gone = new Promise<void>((resolve) => child.once('close', () => resolve()));
-  const told = new Promise<Killed['runs']>((resolve) =>
-    child.on('message', (message: BankMessage) => ('mail' in message ? mails.push(message.mail) : resolve(message.runs))),
-  );
-  const runs = await Promise.race([told, gone.then(() => Promise.reject(new Error(`It is gone by itself.\n${said}`)))]);
-  child.kill('SIGKILL');
-  await gone;
+  const runs = await killedProcess({
+    args: [...PROCESS, JSON.stringify(options)],
+    until: (said) => {
+      const message = said as BankMessage;
+      if ('mail' in message) mails.push(message.mail);
+      return 'mail' in message ? undefined : message.runs;
+    },
+  });
   return { runs, mails };
 }
 

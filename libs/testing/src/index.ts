@@ -1,5 +1,18 @@
-export { collect, eventsOf, expectDenied, expectInjected, expectRunEndsOnce, expectTranscriptValid } from './expectations.js';
-export type { ExpectedInjection, RunEvidence } from './expectations.js';
+export { blockRealModels, CassetteModel } from './cassette-model.js';
+export type { CassetteOptions, CassetteRecording } from './cassette-model.js';
+export {
+  auditOf,
+  collect,
+  eventsOf,
+  expectAudit,
+  expectDenied,
+  expectInjected,
+  expectRunEndsOnce,
+  expectTranscriptValid,
+} from './expectations.js';
+export type { ExpectedAudit, ExpectedInjection, RunEvidence } from './expectations.js';
+export { FaultyModel, killedProcess, troubled } from './faults.js';
+export type { DoomedProcess, ModelFault, StoreTrouble } from './faults.js';
 export { FlowReplay, recordedResult, replayFlow } from './flow-replay.js';
 export type { FlowOutcome, FlowReplayOptions, MadeCall } from './flow-replay.js';
 export { hostileReader, trueReader } from './recorded-flow.js';
@@ -11,11 +24,22 @@ export type {
   ScriptedAnswerOptions,
   ScriptedCall,
   ScriptedEnding,
+  ScriptedModelOptions,
   ScriptedTurn,
 } from './scripted-model.js';
-export { ExpectationError, UnexpectedModelCallError } from './testing.error.js';
-export { ToolLoopTestingModule } from './tool-loop-testing.module.js';
-export type { ToolFake } from './tool-loop-testing.module.js';
+export { toolLoopMatchers } from './matchers.js';
+export type { MatcherAnswer, ToolLoopMatchers } from './matchers.js';
+export { redactPersonal, redactSecrets } from './redaction.js';
+export type { Redact } from './redaction.js';
+export { CassetteMissError, ExpectationError, UnexpectedModelCallError } from './testing.error.js';
+export { ScriptedTool, ToolLoopTestingModule } from './tool-loop-testing.module.js';
+export type { ScriptedToolCall, ToolFake } from './tool-loop-testing.module.js';
+export { runTwoTenants } from './two-tenants.js';
+export type { TenantCase, TenantRun } from './two-tenants.js';
+export { languageModelContract } from './contracts/language-model-contract.js';
+export type { ModelSituation, ModelUnderTest } from './contracts/language-model-contract.js';
+export { toolSourceContract } from './contracts/tool-source-contract.js';
+export type { ToolSourceUnderTest } from './contracts/tool-source-contract.js';
 export { accountStoreContract } from './contracts/account-store-contract.js';
 export { pendingStoreContract } from './contracts/pending-store-contract.js';
 export { auditStoreContract } from './contracts/audit-store-contract.js';

@@ -159,9 +159,20 @@ function copyContent<Part extends object>(content: string | readonly Part[]): st
   return typeof content === 'string' ? content : content.map((part) => ({ ...part }));
 }
 
+/** Options of a `ScriptedModel`. */
+export interface ScriptedModelOptions {
+  /** @default 'script' */
+  readonly modelId?: string;
+  /**
+   * True where each run plays the script from its beginning: the answer is told by how many the request has already, so that runs may overlap and may continue in another process. A run of
+   * a conversation counts the answers that the conversation brought. @default false
+   */
+  readonly perRun?: boolean;
+}
+
 /**
  * A model that plays a script, so that a test chooses the answers and reads the requests. It does not assign answers to runs: overlapping runs need a model
- * each, or entries that read the request.
+ * each, `perRun`, or entries that read the request.
  *
  * @example
  * const model = new ScriptedModel([calls(call('crm__search_customers', { name: 'Ann' })), text('Ann is a customer.')]);
@@ -176,10 +187,9 @@ export class ScriptedModel extends LanguageModel {
   private numberedCalls = 0;
   private streaming = 0;
 
-  /** @param options `modelId` is `script` by default */
   constructor(
     private readonly script: readonly ScriptedTurn[],
-    options: { readonly modelId?: string } = {},
+    private readonly options: ScriptedModelOptions = {},
   ) {
     super();
     this.modelId = options.modelId ?? 'script';
@@ -197,7 +207,8 @@ export class ScriptedModel extends LanguageModel {
 
   /** @throws UnexpectedModelCallError if the script has no further answer */
   async *stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
-    const turn = this.script[this.asked.length];
+    const { messages } = request;
+    const turn = this.script[this.options.perRun ? messages.filter(({ role }) => role === 'assistant').length : this.asked.length];
     this.asked.push(toRecordedRequest(request, signal));
     this.streaming += 1;
     const reading = new AbortController();
@@ -214,7 +225,7 @@ export class ScriptedModel extends LanguageModel {
   }
 
   /**
-   * Asserts that the model was called as often as the script has answers, and that no function of the script threw. Call it at the end of every test, since
+   * Asserts that the model was called as often as the script has answers (with `perRun`: by no run more often), and that no function of the script threw. Call it at the end of every test, since
    * the loop turns such errors into a failed run.
    *
    * @throws UnexpectedModelCallError if the model was called too often
@@ -223,7 +234,7 @@ export class ScriptedModel extends LanguageModel {
    */
   assertComplete(): void {
     if (this.failure !== undefined) throw this.failure;
-    const left = this.script.slice(this.asked.length);
+    const left = this.options.perRun ? [] : this.script.slice(this.asked.length);
     if (left.length === 0) return;
     throw new ExpectationError(
       `The model was called ${this.asked.length} times, but its script has ${this.script.length} answers. Left over: ${left.map(titleOf).join('; ')}`,

@@ -21,6 +21,11 @@ export class UnexpectedModelCallError extends Error {
   }
 }
 
+/** Thrown for a request that a cassette has no answer to. The loop turns it into a failed run, so {@link CassetteModel.assertComplete} throws it once more. */
+export class CassetteMissError extends Error {
+  override readonly name = 'CassetteMissError';
+}
+
 const LENGTH = 300;
 
 /** Writes a value as one line of a failure's message, cut to 300 characters. */

@@ -2,6 +2,10 @@ import { Injectable, Module, type DynamicModule, type ModuleMetadata, type OnApp
 import { Test, type TestingModule, type TestingModuleBuilder } from '@nestjs/testing';
 import { ConfigurationError, type Finding, type ToolCallContext, ToolCatalog, ToolInterceptor } from '@toolloop/core';
 import type { ToolInvocation } from '@toolloop/core/contracts';
+import { toJsonObject } from '@toolloop/core/internal';
+import { isObject, type JsonObject } from '@toolloop/protocol';
+import { closestTo, differencesOf, differenceText } from './json-difference.js';
+import { ExpectationError } from './testing.error.js';
 
 interface Faked {
   fake(input: unknown, context: ToolCallContext): unknown;
@@ -12,6 +16,64 @@ interface Faked {
  * method's, so that a fake can name the input class it expects.
  */
 export type ToolFake = Faked['fake'];
+
+/** A call that a tool is to have, with its answer. */
+export interface ScriptedToolCall {
+  /** The arguments as the tool gets them: validated, with defaults, and nothing else. */
+  readonly args: JsonObject;
+  /** What the tool returns, a live entity included; a function is called with the input, and may throw. */
+  readonly returns: unknown;
+}
+
+/**
+ * A stand-in of a tool that is strict about its arguments: it answers the calls that it is to have, each once and in any order, and fails for any other with the places that
+ * differ. The pipeline's stages come before it, as for every fake.
+ *
+ * @example
+ * const refund = new ScriptedTool([{ args: { orderId: 'o-1', amount: 5 }, returns: 'ok' }]);
+ * const module = await ToolLoopTestingModule.create({ imports: [AppModule] }).override('orders__refund').with(refund).compile();
+ * // … run the loop …
+ * refund.assertComplete();
+ */
+export class ScriptedTool {
+  private readonly left: ScriptedToolCall[];
+  private failure: ExpectationError | undefined;
+
+  constructor(private readonly script: readonly ScriptedToolCall[]) {
+    this.left = [...script];
+  }
+
+  /** The stand-in itself, as `with` takes it. @throws {ExpectationError} For a call that it is not to have. */
+  answer(input: unknown, context: ToolCallContext): unknown {
+    const args = isObject(input) ? toJsonObject(input) : {};
+    const index = this.left.findIndex((one) => differencesOf(one.args, args).length === 0);
+    const [wanted] = index === -1 ? [] : this.left.splice(index, 1);
+    if (!wanted) throw (this.failure ??= this.unexpected(args));
+    const { returns } = wanted;
+    return typeof returns === 'function' ? Reflect.apply(returns, undefined, [input, context]) : returns;
+  }
+
+  /**
+   * Asserts that the tool had each of its calls, and no other. Call it at the end of a test: the loop tells the model about a call that fails, and no one else.
+   *
+   * @throws {ExpectationError} The first call that it was not to have, or the calls that it did not have.
+   */
+  assertComplete(): void {
+    if (this.failure) throw this.failure;
+    if (this.left.length > 0)
+      throw new ExpectationError(
+        `The tool had ${this.script.length - this.left.length} of its ${this.script.length} calls. Not made: ${this.left.map(({ args }) => JSON.stringify(args)).join('; ')}`,
+      );
+  }
+
+  private unexpected(args: JsonObject): ExpectationError {
+    const closest = closestTo(args, this.left, (one) => one.args);
+    const wanted = closest
+      ? `The closest call that it is to have differs in:\n${differenceText(closest.differences, ['expected', 'called'])}`
+      : 'It is to have no further call.';
+    return new ExpectationError(`The tool was called with ${JSON.stringify(args)}. ${wanted}`);
+  }
+}
 
 /** The fakes of one testing module, by declared id: the innermost interceptor, which answers instead of those tools. */
 class FakedTools extends ToolInterceptor {
@@ -96,10 +158,10 @@ export class ToolLoopTestingModule {
   }
 
   /** Replaces a tool by its declared id: `crm__searchCustomers`, or `customer_*_getAverageSpend` for every instance. The last override of a tool wins. */
-  override(declaredId: string): { with(fake: ToolFake): ToolLoopTestingModule } {
+  override(declaredId: string): { with(fake: ToolFake | ScriptedTool): ToolLoopTestingModule } {
     return {
       with: (fake) => {
-        this.fakes.put(declaredId, fake);
+        this.fakes.put(declaredId, fake instanceof ScriptedTool ? fake.answer.bind(fake) : fake);
         return this;
       },
     };

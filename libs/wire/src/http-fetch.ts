@@ -12,6 +12,7 @@ import { pipeline, type Readable } from 'node:stream';
 import { urlToHttpOptions } from 'node:url';
 import { constants, createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { type ByteSource, NodeBytes, WebBytes } from './byte-source.js';
+import { assertMayAsk } from './from-failure.js';
 
 /** The function that an SDK calls to send a request. */
 export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
@@ -78,6 +79,7 @@ function targetOf(input: Parameters<Fetch>[0], { method, headers }: RequestInit)
 /** Sends a request, once more where its kept connection turns out to be closed, and returns the beginning of the answer. */
 async function exchange(target: RequestTarget, body: Body, signal: AbortSignal | null | undefined): Promise<IncomingMessage> {
   if (signal?.aborted) throw abortReason(signal);
+  assertMayAsk(target);
   const request = target.protocol === 'https:' ? requestHttps : requestHttp;
   const attempt = async (): Promise<IncomingMessage> => {
     const sent = request(target);
@@ -295,8 +297,7 @@ export function boundedErrors(fetch: Fetch): Fetch {
   return async (url, init) => {
     const response = await fetch(url, init);
     if (response.ok || response.body === null) return response;
-    const { status, statusText, headers } = response;
-    return new Response(firstOf(response.body), { status, statusText, headers });
+    return new Response(firstOf(response.body), response);
   };
 }
 

@@ -4,8 +4,7 @@ import { ConfigurationError, OperatorError, type ToolLoopOptions } from '@toollo
 import { type OperatorAction } from '@toolloop/core/policy';
 import { Operators } from '@toolloop/core/internal';
 import { type AuditEntry, MemoryAuditStore, AuditStore } from '@toolloop/core/stores';
-import { ScriptedModel } from '@toolloop/testing';
-import { troubled } from '../fixtures/troubled-store.js';
+import { ScriptedModel, troubled } from '@toolloop/testing';
 import { openModule } from '../fixtures/shop.module.js';
 
 const KEY = 'k'.repeat(32);

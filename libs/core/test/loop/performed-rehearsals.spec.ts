@@ -3,8 +3,7 @@ import type { Provider } from '@nestjs/common';
 import { type LoopRequest, type LoopResult, PendingError, type Policy, RunError } from '@toolloop/core';
 import { CallJournal, MemoryCallJournal, MemoryPendingStore, MemoryRunLog, PendingStore, RunLog } from '@toolloop/core/stores';
 import { StorageUnavailableError } from '@toolloop/protocol';
-import { calls, type ScriptedCall, text } from '@toolloop/testing';
-import { type StoreTrouble, troubled } from '../fixtures/troubled-store.js';
+import { calls, type ScriptedCall, type StoreTrouble, text, troubled } from '@toolloop/testing';
 import { alice, desk, desked, open } from './rehearsal-desk.js';
 
 const WRITES = [desked('write', 'a'), desked('write', 'b')];

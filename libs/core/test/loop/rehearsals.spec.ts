@@ -2,8 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { Test } from '@nestjs/testing';
 import { type Policy, tool, ToolLoopModule } from '@toolloop/core';
 import { CallJournal, ConversationStore, DirectiveStore, MemoryPendingStore, PendingStore } from '@toolloop/core/stores';
-import { call, calls, collect, eventsOf, ScriptedModel, text } from '@toolloop/testing';
-import { troubled } from '../fixtures/troubled-store.js';
+import { call, calls, collect, eventsOf, ScriptedModel, text, troubled } from '@toolloop/testing';
 import { alice, desk, desked, open, Staff } from './rehearsal-desk.js';
 
 describe('a rehearsal', () => {

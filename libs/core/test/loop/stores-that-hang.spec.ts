@@ -18,9 +18,8 @@ import {
   MemoryUsageStore,
   UsageStore,
 } from '@toolloop/core/stores';
-import { ScriptedModel, call, calls, text } from '@toolloop/testing';
+import { call, calls, ScriptedModel, text, troubled } from '@toolloop/testing';
 import { ask, openModule } from '../fixtures/shop.module.js';
-import { troubled } from '../fixtures/troubled-store.js';
 
 const PORTS = {
   approvals: { provide: PendingStore, make: () => new MemoryPendingStore() },

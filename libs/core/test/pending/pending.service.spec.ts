@@ -4,7 +4,7 @@ import type { ApprovalTerms } from '@toolloop/core/policy';
 import { type Pending, MemoryPendingStore, MemoryAuditStore } from '@toolloop/core/stores';
 import { PendingAudit, AuditTrail } from '../../src/audit/audit-trail.js';
 import { ActorIdentity } from '../../src/policy/actor-identity.js';
-import { troubled } from '../fixtures/troubled-store.js';
+import { troubled } from '@toolloop/testing';
 
 interface Person {
   readonly id: string;

@@ -2,9 +2,8 @@ import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { PendingService, type LoopEvent, type Policy, RunElsewhereError, ToolLoopService } from '@toolloop/core';
 import { StorageUnavailableError } from '@toolloop/protocol';
 import { PendingStore, CallJournal, MemoryPendingStore, MemoryCallJournal, MemoryRunLog, RunLog } from '@toolloop/core/stores';
-import { ScriptedModel, call, calls, text, type ScriptedTurn } from '@toolloop/testing';
+import { call, calls, ScriptedModel, type ScriptedTurn, type StoreTrouble, text, troubled } from '@toolloop/testing';
 import { ask, openModule } from '../fixtures/shop.module.js';
-import { type StoreTrouble, troubled } from '../fixtures/troubled-store.js';
 
 afterEach(() => {
   jest.restoreAllMocks();

@@ -4,12 +4,11 @@ import { ActorDirectory, type Decision, type Policy, type RunError, tool } from 
 import { PolicyEngine } from '@toolloop/core/policy';
 import { MemoryPolicyStore, PolicyStore } from '@toolloop/core/stores';
 import { StorageUnavailableError } from '@toolloop/protocol';
-import { call, calls, eventsOf, expectTranscriptValid, text } from '@toolloop/testing';
+import { call, calls, eventsOf, expectTranscriptValid, text, troubled } from '@toolloop/testing';
 import { mallory, OPEN, operatedShop, ops, opsOfGlobex, root } from '../fixtures/operated-shop.js';
 import { resultsIn } from '../fixtures/played-run.js';
 import { Cart } from '../fixtures/shop.js';
 import { ask } from '../fixtures/shop.module.js';
-import { troubled } from '../fixtures/troubled-store.js';
 
 const read = call('probe__read', { key: 'r' });
 const write = call('probe__write', { key: 'w' });

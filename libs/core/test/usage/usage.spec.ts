@@ -14,11 +14,10 @@ import {
 } from '@toolloop/core/stores';
 import { type UsageReportQuery, UsageService } from '@toolloop/core/usage';
 import { StorageUnavailableError } from '@toolloop/protocol';
-import { ScriptedModel, call, calls, events, text, type ScriptedAnswer, type ScriptedTurn } from '@toolloop/testing';
+import { call, calls, events, type ScriptedAnswer, ScriptedModel, type ScriptedTurn, text, troubled } from '@toolloop/testing';
 import { alice, asking, read, write } from '../fixtures/approval.shop.js';
 import { play, resultOf } from '../fixtures/played-run.js';
 import { ask, openModule, type ShopOptions } from '../fixtures/shop.module.js';
-import { troubled } from '../fixtures/troubled-store.js';
 
 const bob = { actor: { id: 'bob' }, tenant: 'globex' };
 const otto = { actor: { id: 'otto' }, tenant: 'acme' };
