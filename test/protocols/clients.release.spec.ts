@@ -6,13 +6,17 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { closeApps } from '../../libs/http/test/served-app.js';
-import { PIECES, ScenarioModel, serveScenarios } from './scenarios.js';
+import { closeDesks, type ServedDesk } from '../demo/served-desk.js';
+import { briefly, DESK_ANSWERS, mailsOf, serveDesk } from './desk-answers.js';
+import { PIECES, ScenarioModel, serveScenarios, type Told } from './scenarios.js';
 
 const FOLDER = fileURLToPath(new URL('.', import.meta.url));
 const run = promisify(execFile);
 
 const model = new ScenarioModel();
-let told: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+let desk: ServedDesk;
+let told: Readonly<Record<string, Told>>;
+let onDesk: Readonly<Record<string, Told>>;
 let folder: string | undefined;
 
 beforeAll(async () => {
@@ -21,17 +25,23 @@ beforeAll(async () => {
     await cp(join(FOLDER, file), join(folder, file), { recursive: true });
   await run('npm', ['ci', '--no-audit', '--no-fund', '--ignore-scripts'], { cwd: folder });
   const { url } = await serveScenarios(model);
-  const { stdout } = await run(process.execPath, [join('clients', 'main.mjs'), url], { cwd: folder });
-  told = JSON.parse(stdout) as typeof told;
+  desk = await serveDesk();
+  const applications = [`notes=${url}`, `desk=${desk.url}`];
+  const { stdout } = await run(process.execPath, [join('clients', 'main.mjs'), ...applications], { cwd: folder });
+  ({ notes: told, desk: onDesk } = JSON.parse(stdout) as { readonly notes: typeof told; readonly desk: typeof told });
 }, 600_000);
 afterAll(async () => {
-  await closeApps();
+  await Promise.all([closeApps(), closeDesks()]);
   if (folder !== undefined) await rm(folder, { recursive: true, force: true });
 });
 
 const DONE = { injected: [], status: 'ready' };
 const COMPLETE = { status: 'complete' };
 const ALL = PIECES.join('');
+/** What each client has that reads on in the middle: all of the answer, and each piece once. */
+const AGAIN = { text: ALL, isSame: true };
+const READ_ON = { ...AGAIN, ends: ['success'] };
+const RESUMED = { text: ALL, roles: ['user', 'assistant'], errors: [] };
 
 describe('a client of others', () => {
   it('understands everything with useChat of the AI SDK, and a page that is loaded again has all of the answer that is under way', () => {
@@ -54,7 +64,7 @@ describe('a client of others', () => {
       question: { text: 'You have said it.', calls: [['desk__size', 'output-available', 'size "M"']], ...DONE },
       clientTool: { text: 'You have picked one.', calls: [['screen__pick', 'output-available', 'red']], ...DONE },
       abort: { before: 'running', status: 'ready' },
-      reconnect: { text: ALL, isSame: true },
+      reconnect: AGAIN,
     });
   });
 
@@ -80,6 +90,7 @@ describe('a client of others', () => {
       question: { text: 'You have said it.', calls: [['desk__size', 'size "M"']], ...resumed },
       clientTool: { text: 'You have picked one.', calls: [['screen__pick', 'red']], ...success, ends: ['success', 'success'] },
       abort: { hasAll: false },
+      reconnect: READ_ON,
     });
   });
 
@@ -108,6 +119,7 @@ describe('a client of others', () => {
       denied: { text: 'That is settled.', calls: [['notes__delete', 'A person denied this call.', 'error']], ...COMPLETE },
       question: { text: 'You have said it.', calls: [['desk__size', 'size "M"']], ...COMPLETE },
       clientTool: PICKED,
+      reconnect: RESUMED,
     });
   });
 
@@ -151,6 +163,35 @@ describe('a client of others', () => {
       approved: { text: 'That is settled.', calls: [['notes__delete', 'deleted n-1']], ...COMPLETE },
       denied: { text: 'That is settled.', calls: [['notes__delete', { error: 'Tool approval denied' }, 'error']], ...COMPLETE },
     });
+  });
+
+  it.each([
+    ['useChat', { abort: { before: 'running', status: 'ready' }, reconnect: AGAIN }],
+    ['agUi', { abort: { hasAll: false }, reconnect: READ_ON }],
+    ['transport', { abort: { hasAll: false }, reconnect: RESUMED }],
+  ])('understands the demo as well, with %s, and reads on in the middle with every event once', (client, more) => {
+    expect(briefly(onDesk[client] ?? {})).toEqual({ ...DESK_ANSWERS, ...more });
+  });
+
+  it('understands the demo with the data stream, which has no way to read on, and shows an answer and a result as two calls', () => {
+    const [mail, quote] = [DESK_ANSWERS.approved, DESK_ANSWERS.question];
+    const mailed = { ...mail, calls: [...mail.calls, 'orders__sendReceipt'] };
+    expect(briefly(onDesk['dataStream'] ?? {})).toEqual({
+      ...DESK_ANSWERS,
+      approved: mailed,
+      denied: mailed,
+      question: { ...quote, calls: [...quote.calls, ...quote.calls] },
+      abort: { hasAll: false },
+    });
+  });
+
+  it('understands the demo with the AI SDK in assistant-ui', () => {
+    const { question: _question, clientTool: _clientTool, ...answers } = DESK_ANSWERS;
+    expect(briefly(onDesk['aiSdk'] ?? {})).toEqual({ ...answers, abort: { hasAll: false } });
+  });
+
+  it('has the demo mail a receipt for each yes, and for no other answer', () => {
+    expect(mailsOf(desk)).toBe(5);
   });
 
   it('has the model asked once, however often it connects', () => {

@@ -1,25 +1,17 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { closeApps } from '../../libs/http/test/served-app.js';
-import { PIECES, ScenarioModel, serveScenarios } from './scenarios.js';
-
-/** What a client understood, by scenario. */
-type Told = Readonly<Record<string, unknown>>;
+import { clients, PIECES, ScenarioModel, serveScenarios, type Told } from './scenarios.js';
 
 let model: ScenarioModel;
 let openAi: Told;
 let eventSource: Told;
 
-/** The clients are plain modules, which the check of releases starts without a compiler. */
-async function clients<Clients>(name: string): Promise<Clients> {
-  return (await import(new URL(`clients/${name}.mjs`, import.meta.url).href)) as Clients;
-}
-
 beforeAll(async () => {
   model = new ScenarioModel();
   const { url } = await serveScenarios(model);
-  (await clients<{ readonly connect: (url: string) => void }>('shared')).connect(url);
-  const { openAiPlays } = await clients<{ readonly openAiPlays: () => Promise<Told> }>('openai');
-  const { eventSourcePlays } = await clients<{ readonly eventSourcePlays: () => Promise<Told> }>('event-source');
+  const { connect } = await clients('shared');
+  connect(url, 'notes');
+  const [{ openAiPlays }, { eventSourcePlays }] = [await clients('openai'), await clients('event-source')];
   [openAi, eventSource] = await Promise.all([openAiPlays(), eventSourcePlays()]);
 });
 afterAll(closeApps);

@@ -62,27 +62,48 @@ const SCREEN = clientTool({
 const ONE = (name: string, args: Parameters<typeof call>[1] = {}): ScriptedAnswer => calls(call(name, args));
 
 /** The answers to each question, one for each step. */
-const SCRIPTS: Readonly<Record<string, readonly ScriptedAnswer[]>> = {
+type Scripts = Readonly<Record<string, readonly ScriptedAnswer[]>>;
+
+const FAIL = [fails(new ModelError('out of order'))];
+
+const NOTES: Scripts = {
   'Say hello': [text('Hello there.')],
   'Read it': [ONE('notes__read', { id: 'n-1' }), text('It is note n-1.')],
   'Open it': [ONE('desk__open'), ONE('page_p-1_title'), text('Its title is First.')],
   'Break it': [ONE('desk__broken'), text('The desk is closed.')],
-  Fail: [fails(new ModelError('out of order'))],
+  Fail: FAIL,
   'Delete it': [ONE('notes__delete', { id: 'n-1' }), text('That is settled.')],
   'Ask me': [ONE('desk__size'), text('You have said it.')],
   'Pick one': [ONE('screen__pick'), text('You have picked one.')],
 };
 
+/** The two questions that the rule-based model of the demo has no way for: to fail, and to mail after it has read what customers write, for which the desk asks the very person who asked. */
+export const DESK: Scripts = {
+  Fail: FAIL,
+  'Write to the customer of o-1021': [
+    ONE('crm__read', { get_by: { id: 'c-123' } }),
+    ONE('orders__sendReceipt', { orderId: 'o-1021' }),
+    text('That is settled.'),
+  ],
+};
+
 /** The pieces of the long answer, which takes about a second. */
 export const PIECES: readonly string[] = Array.from({ length: 40 }, (_, index) => `${index} `);
 
-/** Answers each question by its script, however many clients ask at once, and "Count" with a long answer that can be left and read on. */
+/** Answers each question by its script, however many clients ask at once, "Count" with a long answer that can be left and read on, and leaves the others to another model. */
 export class ScenarioModel extends LanguageModel {
   readonly provider = 'scenario';
   readonly modelId = 'scenario';
   /** The questions that were asked, one for each step. */
   readonly asked: string[] = [];
   aborted = 0;
+
+  constructor(
+    private readonly scripts: Scripts = NOTES,
+    private readonly unscripted: LanguageModel = new ScriptedModel([]),
+  ) {
+    super();
+  }
 
   async *stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
     const { messages } = request;
@@ -91,8 +112,8 @@ export class ScenarioModel extends LanguageModel {
     this.asked.push(question);
     if (question.startsWith('Count')) return yield* this.count(signal);
     const step = messages.slice(last).filter(({ role }) => role === 'assistant').length;
-    const answer = SCRIPTS[question]?.[step] ?? text(`There is no script for ${JSON.stringify(question)}, step ${step}.`);
-    yield* new ScriptedModel([answer]).stream(request, signal);
+    const answer = this.scripts[question]?.[step];
+    yield* (answer ? new ScriptedModel([answer]) : this.unscripted).stream(request, signal);
   }
 
   private async *count(signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
@@ -110,6 +131,20 @@ export class ScenarioModel extends LanguageModel {
 function textOf(content: unknown): string {
   if (typeof content === 'string') return content;
   return Array.isArray(content) ? content.map((part: { readonly text?: string }) => part.text ?? '').join('') : '';
+}
+
+interface Clients {
+  readonly shared: { readonly connect: (url: string, name: 'notes' | 'desk') => void };
+  readonly openai: { readonly openAiPlays: () => Promise<Told> };
+  readonly 'event-source': { readonly eventSourcePlays: () => Promise<Told> };
+}
+
+/** What a client understood, by scenario. */
+export type Told = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+
+/** Loads a client. They are plain modules, which the check of releases starts without a compiler. */
+export async function clients<Name extends keyof Clients>(name: Name): Promise<Clients[Name]> {
+  return (await import(new URL(`clients/${name}.mjs`, import.meta.url).href)) as Clients[Name];
 }
 
 /** An application for clients of others to talk to: a call, tools that come with an entity, a call and a run that fail, an approval, a question, and a call of the client. */

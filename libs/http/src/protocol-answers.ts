@@ -3,7 +3,7 @@ import { PendingService } from '@toolloop/core';
 import { type PendingView } from '@toolloop/core/loop';
 import { RunService } from '@toolloop/core/runs';
 import { type ApprovalDecision, type ClientCallRequest, isJsonObject, type PendingReply } from '@toolloop/protocol';
-import type { NamedAnswer } from '@toolloop/ui-stream';
+import { namedCall, type NamedAnswer } from '@toolloop/ui-stream';
 import type { Caller } from './http-options.js';
 
 /** Gives the answers that come in the requests of chat protocols to what the caller's runs ask. */
@@ -57,14 +57,15 @@ function replyFor(view: PendingView, answer: NamedAnswer): PendingReply | undefi
     return names(answer, view.request.approvalId, view.request) ? decisionOf(view.request.approvalId, answer) : undefined;
   if (view.kind === 'question')
     return names(answer, view.request.questionId, view.request) ? answerOf(view.request.questionId, answer) : undefined;
-  if (view.kind === 'client') return answer.id === view.request.toolCallId ? resultOf(view.request, answer) : undefined;
+  if (view.kind === 'client') return names(answer, view.request.pendingId, view.request) ? resultOf(view.request, answer) : undefined;
   const { rehearsalId } = view.request;
   const verdict = answer.id === rehearsalId ? verdictOf(answer) : undefined;
   return verdict && { rehearsalId, ...verdict };
 }
 
-function names({ id }: NamedAnswer, requestId: string, { toolCallId }: { readonly toolCallId: string }): boolean {
-  return id === requestId || id === toolCallId;
+/** A call is named with its run: those of other runs may have the same id. */
+function names({ id }: NamedAnswer, requestId: string, { runId, toolCallId }: Pick<ClientCallRequest, 'runId' | 'toolCallId'>): boolean {
+  return id === requestId || id === namedCall(runId, toolCallId);
 }
 
 function answerOf(questionId: string, { value, isRefused }: NamedAnswer): PendingReply {

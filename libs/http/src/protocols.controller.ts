@@ -6,6 +6,7 @@ import {
   type AssistantRequest,
   assistantTransportEncoder,
   dataStreamEncoder,
+  type EventEncoder,
   readAgUiRequest,
   readAssistantRequest,
   readDataStreamRequest,
@@ -32,145 +33,168 @@ export class ChatTurns {
     private readonly answers: ProtocolAnswers,
   ) {}
 
-  /** A turn of a chat: answers to what a run asked, at which that run continues, or a question. */
-  async next({ answers, ...said }: Turn, caller: Caller): Promise<AsyncIterable<LoopEvent>> {
-    if (answers.length > 0) return this.streams.resume(await this.answers.giveNamed(answers, caller), caller);
-    return this.streams.ask(await this.requestOf(said, caller), caller);
+  /** Answers a turn in the words of its protocol. */
+  answer(turn: Turn, encoder: EventEncoder, caller: Caller, ends: StreamEnds): Promise<void> {
+    return this.streams.send(() => this.eventsOf(turn, caller), encoder, ends, caller);
   }
 
-  /** Gives the replies of an AI SDK client to the run that it continues, or asks its question. */
-  async continue({ runId, replies, ...said }: Continuation, caller: Caller): Promise<AsyncIterable<LoopEvent>> {
-    const terms = { isResumable: true, ...(said.chatId !== undefined && { chatId: said.chatId }) };
-    if (runId === undefined) return this.streams.ask(await this.requestOf(said, caller), caller, terms);
-    await this.answers.give(runId, replies, caller);
-    return this.streams.resume(runId, caller, terms);
+  /** Sends the answer that is under way in a chat once more, from its beginning; 204 where there is none. */
+  again(chatId: string | undefined, encoder: EventEncoder, caller: Caller, ends: StreamEnds): Promise<void> {
+    return this.streams.send(() => this.streams.watchChat(chatId, caller), encoder, ends, caller);
   }
 
-  private async requestOf({ body, prompt, chatId, requestId, declaredTools = [] }: Said, caller: Caller): Promise<LoopRequest> {
+  /** The run that continues with the answers of the turn, or the run of its question. */
+  private async eventsOf({ runId, replies = [], answers = [], ...said }: Turn, caller: Caller): Promise<AsyncIterable<LoopEvent>> {
+    const { chatId, isResumable = extrasIn(said.body)['resumable'] === true } = said;
+    const terms = { isResumable, ...(chatId !== undefined && { chatId }) };
+    if (runId !== undefined) {
+      await this.answers.give(runId, replies, caller);
+      return this.streams.resume(runId, caller, terms);
+    }
+    if (answers.length > 0) return this.streams.resume(await this.answers.giveNamed(answers, caller), caller, terms);
+    return this.streams.ask(await this.requestOf(said, caller), caller, terms);
+  }
+
+  private async requestOf({ body, prompt, chatId, requestId, tools = [] }: Said, caller: Caller): Promise<LoopRequest> {
     const said = { ...optionsIn(body), message: prompt, ...(chatId !== undefined && { conversationId: chatId }) };
     const ask: unknown = await STRICT.transform(said, { type: 'body', metatype: AskBody });
     if (!(ask instanceof AskBody)) throw new BadRequestException('The message cannot be read.');
     const request = await this.served.requestOf(ask, caller, requestId);
-    return { ...request, ...(declaredTools.length > 0 && { declaredTools }) };
+    return { ...request, ...(tools.length > 0 && { declaredTools: tools }) };
   }
 }
 
 /** The UI message stream of AI SDK 7, for `useChat`. */
 @CallerController('ai/chat')
 export class UiMessageController {
-  constructor(
-    private readonly turns: ChatTurns,
-    private readonly streams: RunStreams,
-  ) {}
+  constructor(private readonly turns: ChatTurns) {}
 
   @Post()
-  async chat(
+  chat(
     @Body() body: JsonValue,
     @CurrentCaller() caller: Caller,
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],
     @IdempotencyKey() requestId?: string,
   ): Promise<void> {
-    const { shownCalls, tools: declaredTools, ...turn } = reading(() => readUiMessageRequest(body));
-    const events = (): Promise<AsyncIterable<LoopEvent>> => this.turns.continue({ ...turn, body, requestId, declaredTools }, caller);
-    await this.streams.send(events, uiMessageEncoder({ shownCalls }), { request, response }, caller);
+    const { shownCalls, ...turn } = reading(() => readUiMessageRequest(body));
+    const encoder = uiMessageEncoder({ shownCalls });
+    return this.turns.answer({ ...turn, body, requestId, isResumable: true }, encoder, caller, { request, response });
   }
 
-  /** The answer that is under way in a chat, from its beginning, for a page that was loaded again; 204 where there is none. */
+  /** For a page that was loaded again. */
   @Get(':chatId/stream')
-  async resume(
+  resume(
     @Param('chatId') chatId: string,
     @CurrentCaller() caller: Caller,
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],
   ): Promise<void> {
-    const events = (): AsyncIterable<LoopEvent> => this.streams.watchChat(chatId, caller);
-    await this.streams.send(events, uiMessageEncoder(), { request, response }, caller);
+    return this.turns.again(chatId, uiMessageEncoder(), caller, { request, response });
   }
 }
 
 /** AG-UI 1.0. */
 @CallerController('ai/agui')
 export class AgUiController {
-  constructor(
-    private readonly turns: ChatTurns,
-    private readonly streams: RunStreams,
-  ) {}
+  constructor(private readonly turns: ChatTurns) {}
 
   @Post()
-  async run(
+  run(
     @Body() body: JsonValue,
     @CurrentCaller() caller: Caller,
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],
   ): Promise<void> {
-    const { threadId, runId, shownCalls = [], tools, ...turn } = reading(() => readAgUiRequest(body));
-    const events = (): Promise<AsyncIterable<LoopEvent>> =>
-      this.turns.next({ ...turn, body, chatId: threadId, declaredTools: tools }, caller);
-    await this.streams.send(events, agUiEncoder({ threadId, runId, shownCalls, given: turn.answers }), { request, response }, caller);
+    const { threadId, runId, shownCalls = [], answers, prompt, tools } = reading(() => readAgUiRequest(body));
+    const encoder = agUiEncoder({ threadId, runId, shownCalls, given: answers });
+    return this.turns.answer({ body, chatId: threadId, answers, prompt, tools }, encoder, caller, { request, response });
+  }
+
+  /** For an agent that has lost its stream: the messages that it has of the answer give way to those of this one. */
+  @Post('connect')
+  connect(
+    @Body() body: JsonValue,
+    @CurrentCaller() caller: Caller,
+    @Req() request: HttpRequest,
+    @Res() response: StreamEnds['response'],
+  ): Promise<void> {
+    const { threadId, runId, messages } = reading(() => readAgUiRequest(body));
+    return this.turns.again(threadId, agUiEncoder({ threadId, runId, repeatsAfter: messages }), caller, { request, response });
   }
 }
 
 /** The assistant transport of assistant-stream, for assistant-ui. */
 @CallerController('ai/assistant')
 export class AssistantController {
-  constructor(
-    private readonly turns: ChatTurns,
-    private readonly streams: RunStreams,
-  ) {}
+  constructor(private readonly turns: ChatTurns) {}
 
   @Post()
-  async command(
+  command(
     @Body() body: JsonValue,
     @CurrentCaller() caller: Caller,
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],
   ): Promise<void> {
-    const { threadId: chatId, messages, tools: declaredTools, ...turn } = reading(() => readAssistantRequest(body));
-    const events = (): Promise<AsyncIterable<LoopEvent>> => this.turns.next({ ...turn, body, chatId, declaredTools }, caller);
-    await this.streams.send(events, assistantTransportEncoder({ messages }), { request, response }, caller);
+    const { threadId: chatId, messages, ...turn } = reading(() => readAssistantRequest(body));
+    return this.turns.answer({ ...turn, body, chatId }, assistantTransportEncoder({ messages }), caller, { request, response });
+  }
+
+  /** The `resumeApi` of the runtime. */
+  @Post('resume')
+  resume(
+    @Body() body: JsonValue,
+    @CurrentCaller() caller: Caller,
+    @Req() request: HttpRequest,
+    @Res() response: StreamEnds['response'],
+  ): Promise<void> {
+    const { threadId, messages } = reading(() => readAssistantRequest(body));
+    return this.turns.again(threadId, assistantTransportEncoder({ messages, isRepeated: true }), caller, { request, response });
   }
 }
 
 /** The data stream protocol of assistant-stream. */
 @CallerController('ai/data-stream')
 export class DataStreamController {
-  constructor(
-    private readonly turns: ChatTurns,
-    private readonly streams: RunStreams,
-  ) {}
+  constructor(private readonly turns: ChatTurns) {}
 
   @Post()
-  async chat(
+  chat(
     @Body() body: JsonValue,
     @CurrentCaller() caller: Caller,
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],
   ): Promise<void> {
-    const { threadId: chatId, tools: declaredTools, ...turn } = reading(() => readDataStreamRequest(body));
-    const events = (): Promise<AsyncIterable<LoopEvent>> => this.turns.next({ ...turn, body, chatId, declaredTools }, caller);
-    await this.streams.send(events, dataStreamEncoder({ given: turn.answers }), { request, response }, caller);
+    const { threadId: chatId, ...turn } = reading(() => readDataStreamRequest(body));
+    const encoder = dataStreamEncoder({ given: turn.answers });
+    return this.turns.answer({ ...turn, body, chatId, isResumable: false }, encoder, caller, { request, response });
   }
 }
 
-interface Said extends Pick<LoopRequest, 'declaredTools'> {
+interface Said extends Partial<Pick<AssistantRequest, 'tools'>> {
   readonly body: JsonValue;
   readonly prompt?: string | undefined;
   readonly chatId?: string | undefined;
   readonly requestId?: string | undefined;
 }
 
-type Turn = Said & Pick<AssistantRequest, 'answers'>;
-
-type Continuation = Said & Pick<UiMessageRequest, 'runId' | 'replies'>;
+/** A turn of a chat: replies to a run that it names, answers to what any run of the caller's asked, or a question. */
+interface Turn extends Said, Partial<Pick<AssistantRequest, 'answers'>>, Partial<Pick<UiMessageRequest, 'runId' | 'replies'>> {
+  /** @default what the body says in `resumable` */
+  readonly isResumable?: boolean;
+}
 
 const OPTIONS: ReadonlySet<string> = new Set<keyof Ask>(['rehearse', 'whenBusy']);
 
-/** Finds the options of a question that the protocols do not know, beside what they do, or in what AG-UI forwards. They are checked like those of `POST /chat`. */
+/** Finds the options of a question that the protocols do not know. They are checked like those of `POST /chat`. */
 function optionsIn(body: JsonValue): JsonObject {
+  return Object.fromEntries(Object.entries(extrasIn(body)).filter(([name]) => OPTIONS.has(name)));
+}
+
+/** The members of a body beside those of its protocol, with what AG-UI forwards. */
+function extrasIn(body: JsonValue): JsonObject {
   const { forwardedProps, ...own } = isJsonObject(body) ? body : {};
-  const given = { ...own, ...(isJsonObject(forwardedProps) && forwardedProps) };
-  return Object.fromEntries(Object.entries(given).filter(([name]) => OPTIONS.has(name)));
+  return { ...own, ...(isJsonObject(forwardedProps) && forwardedProps) };
 }
 
 /**

@@ -119,12 +119,22 @@ export const CONTROLLERS: readonly DescribedController[] = [
       errors: [403, 404, 409],
       body: bodyOf('AG-UI', ['threadId', 'runId', 'messages']),
     },
+    connect: {
+      summary: 'Reads the answer that is under way in a thread again, from its beginning.',
+      answers: { 200: stream('AG-UI 1.0'), 204: NO_MORE },
+      body: bodyOf('AG-UI', ['threadId', 'runId', 'messages']),
+    },
   }),
   described(AssistantController, 'chat protocols', {
     command: {
       summary: 'Answers a client of the assistant transport of assistant-stream.',
       answers: { 200: stream('the assistant transport') },
       errors: [403, 404, 409],
+      body: bodyOf('the assistant transport', ['commands']),
+    },
+    resume: {
+      summary: 'Reads the answer that is under way in a thread again, from its beginning.',
+      answers: { 200: stream('the assistant transport'), 204: NO_MORE },
       body: bodyOf('the assistant transport', ['commands']),
     },
   }),

@@ -121,8 +121,8 @@ export class RunStreams implements OnModuleDestroy {
    *
    * @throws {HttpException} 204 for a chat in which none does.
    */
-  watchChat(chatId: string, caller: Caller): AsyncIterable<LoopEvent> {
-    const run = this.open.ofChat(this.namesOf(caller, { chatId }));
+  watchChat(chatId: string | undefined, caller: Caller): AsyncIterable<LoopEvent> {
+    const run = chatId === undefined ? undefined : this.open.ofChat(this.namesOf(caller, { chatId }));
     if (!run || run.hasEnded || !run.has(0)) throw noMore();
     return run.read(0);
   }

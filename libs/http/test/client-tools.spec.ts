@@ -22,8 +22,11 @@ const SHOWN: JsonObject = { shown: true };
 interface FrontEnd {
   readonly path: string;
   readonly asks: JsonObject;
-  answers(asked: ClientCallRequest): JsonObject;
+  answers(asked: Asked): JsonObject;
 }
+
+/** The call with the name under which clients know it that name no run. */
+type Asked = ClientCallRequest & { readonly name: string };
 
 function aiSdk(id: string, tools: JsonValue): FrontEnd {
   return {
@@ -46,7 +49,7 @@ const FRONT_ENDS: readonly (readonly [string, FrontEnd])[] = [
     {
       path: '/ai/agui',
       asks: { ...AG_UI, runId: 'r1', messages: [{ id: 'u1', role: 'user', content: 'Show it' }] },
-      answers: ({ toolCallId }) => ({
+      answers: ({ name: toolCallId }) => ({
         ...AG_UI,
         runId: 'r2',
         messages: [{ id: 't1', role: 'tool', toolCallId, content: JSON.stringify(SHOWN) }],
@@ -60,7 +63,7 @@ const FRONT_ENDS: readonly (readonly [string, FrontEnd])[] = [
     {
       path: '/ai/assistant',
       asks: { ...TRANSPORT, commands: [{ type: 'add-message', message: { role: 'user', parts: [{ type: 'text', text: 'Show it' }] } }] },
-      answers: ({ toolCallId }) => ({ ...TRANSPORT, commands: [{ type: 'add-tool-result', toolCallId, result: SHOWN }] }),
+      answers: ({ name: toolCallId }) => ({ ...TRANSPORT, commands: [{ type: 'add-tool-result', toolCallId, result: SHOWN }] }),
     },
   ],
   [
@@ -68,7 +71,7 @@ const FRONT_ENDS: readonly (readonly [string, FrontEnd])[] = [
     {
       path: '/ai/data-stream',
       asks: { threadId: 'data', tools: BY_NAME, messages: [{ role: 'user', content: [{ type: 'text', text: 'Show it' }] }] },
-      answers: ({ toolCallId }) => ({
+      answers: ({ name: toolCallId }) => ({
         threadId: 'data',
         tools: BY_NAME,
         messages: [{ role: 'tool', content: [{ type: 'tool-result', toolCallId, result: SHOWN }] }],
@@ -84,13 +87,34 @@ const FRONT_ENDS: readonly (readonly [string, FrontEnd])[] = [
         messages: [{ role: 'user', content: 'Show it' }],
         tool_choice: { type: 'function', function: { name: 'screen__show' } },
       },
-      answers: ({ toolCallId }) => ({
+      answers: ({ pendingId }) => ({
         ...OPENAI,
-        messages: [{ role: 'tool', tool_call_id: toolCallId, content: JSON.stringify(SHOWN) }],
+        messages: [{ role: 'tool', tool_call_id: pendingId, content: JSON.stringify(SHOWN) }],
       }),
     },
   ],
 ];
+
+function yes(toolCallId: string): JsonObject {
+  return { role: 'tool', content: [{ type: 'tool-result', toolCallId, result: { approved: true } }] };
+}
+
+describe('an answer that names a call', () => {
+  it('answers that of its own run, also where the model gives calls of all runs the same id', async () => {
+    const asking = calls(call('notes__delete', { id: 'n-1' }, { id: 'call_0' }));
+    const served = await serveApp({ model: new ScriptedModel([asking, asking, text('Done.')]) });
+    const send = async (message: JsonObject): Promise<string> =>
+      (await ask(served, 'alice', { messages: [message] }, '/ai/data-stream')).text();
+    const questions = [1, 2].map(() => send({ role: 'user', content: [{ type: 'text', text: 'Delete it' }] }));
+    const [name = ''] = /(?<="toolCallId":")[^"]+/.exec((await Promise.all(questions))[1] ?? '') ?? [];
+    expect(await send(yes('call_0'))).toContain('nothing_asked');
+    expect(await send(yes(name))).toContain('deleted n-1');
+    const inbox = await fetch(`${served.url}/pending`, { headers: headersOf('alice') });
+    const waiting = (await inbox.json()) as readonly { readonly request: { readonly runId: string } }[];
+    expect(waiting).toHaveLength(1);
+    expect(name).not.toContain(waiting[0]?.request.runId);
+  });
+});
 
 describe('the tools that a front end declares in its request', () => {
   const model = new ScriptedModel(FRONT_ENDS.flatMap(() => [calls(call('screen__show', { page: 'cart' })), text('Seen')]));
@@ -113,7 +137,8 @@ describe('the tools that a front end declares in its request', () => {
     const [waiting] = (await inbox.json()) as readonly { readonly request: ClientCallRequest }[];
     if (!waiting || !isJsonObject(waiting.request.args)) throw new Error('Nothing waits for the client.');
     expect(waiting.request.args).toEqual({ page: 'cart' });
-    const done = await ask(served, 'alice', front.answers(waiting.request), front.path);
+    const name = `${waiting.request.runId}:${waiting.request.toolCallId}`;
+    const done = await ask(served, 'alice', front.answers({ ...waiting.request, name }), front.path);
     await done.text();
     expect(done.status).toBe(200);
     expect(model.requests.at(-1)?.messages.at(-1)).toMatchObject({ role: 'tool', content: JSON.stringify(SHOWN) });

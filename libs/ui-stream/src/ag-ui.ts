@@ -19,6 +19,7 @@ import {
   type EventEncoder,
   frame,
   isGiven,
+  namedCall,
   type NamedAnswer,
   rehearsalSentence,
   type ShownResults,
@@ -32,6 +33,8 @@ export interface AgUiOptions extends ShownResults {
   readonly runId: string;
   /** The ids of the calls that the client's messages already show, which a run that is resumed does not send again. @default none */
   readonly shownCalls?: Iterable<string>;
+  /** The client's messages, for a stream that repeats an answer from its beginning: those which the client has of that answer are taken from it. @default none, nothing is repeated */
+  readonly repeatsAfter?: readonly JsonObject[];
 }
 
 /** An event of the protocol. */
@@ -75,17 +78,20 @@ export function agUiEncoder(ids: AgUiOptions): EventEncoder {
 /** The state of one stream: what is open, since the client refuses an end that leaves something open, and a result of an unknown call. */
 class AgUiStream {
   private hasBegun = false;
+  private runId = '';
   private step: string | undefined;
   private message: OpenMessage | undefined;
   private readonly openCalls = new Set<string>();
   private readonly shown: Set<string>;
   private readonly ids: Pick<AgUiOptions, 'threadId' | 'runId'>;
   private readonly results: ShownResults;
+  private readonly repeatsAfter: readonly JsonObject[] | undefined;
   private readonly interrupts: Interrupt[] = [];
   private readonly clientCalls: string[] = [];
 
-  constructor({ shownCalls = [], threadId, runId, ...results }: AgUiOptions) {
+  constructor({ shownCalls = [], threadId, runId, repeatsAfter, ...results }: AgUiOptions) {
     this.ids = { threadId, runId };
+    this.repeatsAfter = repeatsAfter;
     this.results = results;
     this.shown = new Set(shownCalls);
   }
@@ -100,7 +106,19 @@ class AgUiStream {
   private begin({ runId }: LoopEvent): AgUiEvent[] {
     if (this.hasBegun) return [];
     this.hasBegun = true;
-    return [{ type: 'RUN_STARTED', ...this.ids }, custom('run', { runId })];
+    this.runId = runId;
+    return [{ type: 'RUN_STARTED', ...this.ids }, custom('run', { runId }), ...this.takeBack()];
+  }
+
+  /** The id of a message of this answer. */
+  private messageId(name: number | string): string {
+    return `${this.runId}-${name}`;
+  }
+
+  private takeBack(): AgUiEvent[] {
+    if (!this.repeatsAfter) return [];
+    const messages = this.repeatsAfter.filter(({ id }) => typeof id !== 'string' || !id.startsWith(this.messageId('')));
+    return [{ type: 'MESSAGES_SNAPSHOT', messages }];
   }
 
   private ofText(event: LoopEvent): AgUiEvent[] | undefined {
@@ -111,9 +129,9 @@ class AgUiStream {
 
   private delta(
     kind: OpenMessage['kind'],
-    { text: delta, runId, sequence }: LoopEventOf<'text-delta'> | LoopEventOf<'reasoning-delta'>,
+    { text: delta, sequence }: LoopEventOf<'text-delta'> | LoopEventOf<'reasoning-delta'>,
   ): AgUiEvent[] {
-    const opened = this.message?.kind === kind ? [] : [...this.closeMessage(), ...this.openMessage(kind, `${runId}-${sequence}`)];
+    const opened = this.message?.kind === kind ? [] : [...this.closeMessage(), ...this.openMessage(kind, this.messageId(sequence))];
     const type = kind === 'text' ? 'TEXT_MESSAGE_CONTENT' : 'REASONING_MESSAGE_CONTENT';
     return [...opened, { type, messageId: this.message?.messageId, delta }];
   }
@@ -141,7 +159,8 @@ class AgUiStream {
 
   private ofCall(event: LoopEvent): AgUiEvent[] | undefined {
     if (event.type === 'tool-call-delta') {
-      const { toolCallId, tool, argumentsDelta: delta } = event;
+      const { tool, argumentsDelta: delta } = event;
+      const toolCallId = namedCall(this.runId, event.toolCallId);
       const started = this.openCalls.has(toolCallId) ? [] : [...this.closeMessage(), this.startCall(toolCallId, tool)];
       return delta === '' ? started : [...started, { type: 'TOOL_CALL_ARGS', toolCallId, delta }];
     }
@@ -152,11 +171,12 @@ class AgUiStream {
   private startCall(toolCallId: string, toolCallName: string): AgUiEvent {
     this.openCalls.add(toolCallId);
     this.shown.add(toolCallId);
-    return { type: 'TOOL_CALL_START', toolCallId, toolCallName };
+    return { type: 'TOOL_CALL_START', toolCallId, toolCallName, parentMessageId: this.messageId(toolCallId) };
   }
 
   /** The whole call, or its end where its arguments came in pieces. */
-  private called({ toolCallId, tool, args = {} }: CalledTool): AgUiEvent[] {
+  private called({ toolCallId: id, tool, args = {} }: CalledTool): AgUiEvent[] {
+    const toolCallId = namedCall(this.runId, id);
     if (this.openCalls.delete(toolCallId)) return [{ type: 'TOOL_CALL_END', toolCallId }];
     if (this.shown.has(toolCallId)) return [];
     const start = this.startCall(toolCallId, tool);
@@ -165,11 +185,12 @@ class AgUiStream {
   }
 
   private result(record: ToolInvocationRecord): AgUiEvent[] {
-    const { toolCallId, id: tool, status, result = null, error, args } = record;
+    const { id: tool, status, result = null, error, args } = record;
     if (status === 'waiting') return [];
-    const known = this.called({ toolCallId, tool, ...(args && { args }) });
+    const known = this.called({ toolCallId: record.toolCallId, tool, ...(args && { args }) });
+    const toolCallId = namedCall(this.runId, record.toolCallId);
     if (status === 'succeeded' && isGiven(this.results, toolCallId, result)) return known;
-    const told = { type: 'TOOL_CALL_RESULT', messageId: `${toolCallId}-result`, toolCallId };
+    const told = { type: 'TOOL_CALL_RESULT', messageId: this.messageId(`${toolCallId}-result`), toolCallId };
     if (status === 'succeeded') return [...known, { ...told, content: typeof result === 'string' ? result : JSON.stringify(result) }];
     return [...known, { ...told, content: error?.safeMessage ?? 'The call failed.', metadata: { isError: true } }];
   }
@@ -179,7 +200,7 @@ class AgUiStream {
     if (event.type !== 'pending-request') return undefined;
     if (event.kind === 'question') return this.asks(event.request, questionOf(event.request));
     if (event.kind === 'rehearsal') return this.asksAboutAll(event.request);
-    this.clientCalls.push(event.request.toolCallId);
+    this.clientCalls.push(namedCall(this.runId, event.request.toolCallId));
     return this.called(event.request);
   }
 
@@ -234,12 +255,13 @@ interface CalledTool {
   readonly args?: JsonObject;
 }
 
-function interruptOf({ approvalId: id, toolCallId, reason, preview, expiresAt }: ApprovalRequest): Interrupt {
-  return { id, reason: 'approval', message: preview?.sentence ?? reason, toolCallId, responseSchema: DECISION, expiresAt };
+function interruptOf({ approvalId: id, runId, toolCallId, reason, preview, expiresAt }: ApprovalRequest): Interrupt {
+  const message = preview?.sentence ?? reason;
+  return { id, reason: 'approval', message, toolCallId: namedCall(runId, toolCallId), responseSchema: DECISION, expiresAt };
 }
 
-function questionOf({ questionId: id, toolCallId, question, schema, expiresAt }: QuestionRequest): Interrupt {
-  return { id, reason: 'question', message: question, toolCallId, responseSchema: schema, expiresAt };
+function questionOf({ questionId: id, runId, toolCallId, question, schema, expiresAt }: QuestionRequest): Interrupt {
+  return { id, reason: 'question', message: question, toolCallId: namedCall(runId, toolCallId), responseSchema: schema, expiresAt };
 }
 
 function usageOf({ inputTokens, outputTokens }: Usage): object {
@@ -269,13 +291,15 @@ function toCustom(event: LoopEvent): AgUiEvent[] {
 }
 
 /** A request of an AG-UI client, of which only the newest turn is read: the server has the earlier ones. */
-export interface AgUiRequest extends Omit<AgUiOptions, 'given'> {
+export interface AgUiRequest extends Omit<AgUiOptions, 'given' | 'repeatsAfter'> {
   /** The text of the newest message if a user wrote it. */
   readonly prompt?: string;
   /** The answers to interrupts, and the results of calls that the client made. */
   readonly answers: readonly NamedAnswer[];
   /** The tools that the client says it has. */
   readonly tools: readonly DeclaredClientTool[];
+  /** The messages that the client has. */
+  readonly messages: readonly JsonObject[];
 }
 
 /**
@@ -303,6 +327,7 @@ export function readAgUiRequest(body: JsonValue | undefined): AgUiRequest {
     ...(isAsked && { prompt: contentText(last['content']) }),
     answers,
     tools: declaredTools(body['tools']),
+    messages,
   };
 }
 

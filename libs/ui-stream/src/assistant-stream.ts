@@ -16,6 +16,7 @@ import {
   type NamedAnswer,
   SSE_HEADERS,
   isGiven,
+  namedCall,
   type ShownResults,
 } from './encoder.js';
 
@@ -38,13 +39,14 @@ interface ShownCall {
 }
 
 function callIn(event: LoopEvent): ShownCall | undefined {
-  if (event.type === 'tool-call') return { toolCallId: event.toolCallId, toolName: event.tool, args: event.args ?? {} };
-  if (event.type === 'approval-request')
-    return { toolCallId: event.approval.toolCallId, toolName: event.approval.tool, args: event.approval.args };
+  const shown = (toolCallId: string, toolName: string, args: JsonObject = {}): ShownCall => {
+    return { toolCallId: namedCall(event.runId, toolCallId), toolName, args };
+  };
+  if (event.type === 'tool-call') return shown(event.toolCallId, event.tool, event.args);
+  if (event.type === 'approval-request') return shown(event.approval.toolCallId, event.approval.tool, event.approval.args);
   if (event.type === 'pending-request' && event.kind === 'client')
-    return { toolCallId: event.request.toolCallId, toolName: event.request.tool, args: event.request.args };
-  if (event.type === 'tool-result')
-    return { toolCallId: event.record.toolCallId, toolName: event.record.id, args: event.record.args ?? {} };
+    return shown(event.request.toolCallId, event.request.tool, event.request.args);
+  if (event.type === 'tool-result') return shown(event.record.toolCallId, event.record.id, event.record.args);
   return undefined;
 }
 
@@ -69,7 +71,7 @@ export function dataStreamEncoder(results: ShownResults = {}): EventEncoder {
   const shown = new Set<string>();
   const isAnswered = (toolCallId: string): boolean => results.given?.some(({ id }) => id === toolCallId) ?? false;
   const isShown = (event: LoopEvent): boolean =>
-    event.type === 'tool-result' && isGiven(results, event.record.toolCallId, event.record.result ?? null);
+    event.type === 'tool-result' && isGiven(results, namedCall(event.runId, event.record.toolCallId), event.record.result ?? null);
   const call = (event: LoopEvent): string => {
     const made = callIn(event);
     if (!made || shown.has(made.toolCallId) || (event.type !== 'tool-result' && isAnswered(made.toolCallId))) return '';
@@ -96,16 +98,16 @@ function line(code: string, value: unknown): string {
 function dataLine(event: LoopEvent): string {
   if (event.type === 'text-delta') return line('0', event.text);
   if (event.type === 'reasoning-delta') return line('g', event.text);
-  if (event.type === 'tool-result') return resultLine(event.record);
+  if (event.type === 'tool-result') return resultLine(event);
   if (event.type === 'step-start') return line('f', { messageId: `${event.runId}-${event.step}` });
   if (event.type === 'step-end')
     return line('e', { finishReason: event.toolCalls > 0 ? 'tool-calls' : 'stop', usage: NO_TOKENS, isContinued: false });
   return event.type === 'run-end' ? endLine(event) : '';
 }
 
-function resultLine(record: ToolInvocationRecord): string {
+function resultLine({ runId, record }: LoopEventOf<'tool-result'>): string {
   const result = resultIn(record);
-  return result ? line('a', { toolCallId: record.toolCallId, ...result }) : '';
+  return result ? line('a', { toolCallId: namedCall(runId, record.toolCallId), ...result }) : '';
 }
 
 function endLine(event: LoopEventOf<'run-end'>): string {
@@ -119,6 +121,8 @@ const NO_TOKENS = { inputTokens: 0, outputTokens: 0 };
 export interface AssistantTransportOptions {
   /** The messages of the client's state, behind which the answer stands. @default none */
   readonly messages?: readonly JsonValue[];
+  /** The stream repeats an answer from its beginning: the message which the state has of it is taken from it. @default false */
+  readonly isRepeated?: boolean;
 }
 
 /**
@@ -128,8 +132,8 @@ export interface AssistantTransportOptions {
  * @example
  * const encoder = assistantTransportEncoder({ messages: state.messages });
  */
-export function assistantTransportEncoder({ messages = [] }: AssistantTransportOptions = {}): EventEncoder {
-  const stream = new TransportStream(messages);
+export function assistantTransportEncoder({ messages = [], isRepeated = false }: AssistantTransportOptions = {}): EventEncoder {
+  const stream = new TransportStream(messages, isRepeated);
   return {
     headers: SSE_HEADERS,
     keepAlive: COMMENT,
@@ -149,7 +153,10 @@ class TransportStream {
   private readonly calls = new Map<string, string>();
   private hasBegun = false;
 
-  constructor(private readonly before: readonly JsonValue[]) {
+  constructor(
+    private readonly before: readonly JsonValue[],
+    private readonly isRepeated: boolean,
+  ) {
     this.at = String(before.length);
   }
 
@@ -162,10 +169,13 @@ class TransportStream {
   private begin({ runId }: LoopEvent): Operation[] {
     if (this.hasBegun) return [];
     this.hasBegun = true;
-    const index = this.before.findIndex((one) => isJsonObject(one) && one['id'] === runId);
-    if (index !== -1) return this.continue(index);
+    const isOfRun = (one: JsonValue): boolean => isJsonObject(one) && one['id'] === runId;
+    const index = this.before.findIndex(isOfRun);
+    if (index !== -1 && !this.isRepeated) return this.continue(index);
+    const before = this.before.filter((one) => !isOfRun(one));
+    this.at = String(before.length);
     const message = { id: runId, role: 'assistant', parts: [], status: 'running' };
-    return [set(['messages'], [...this.before, message])]; // the client's state has no message that it sent in a command
+    return [set(['messages'], [...before, message])]; // the client's state has no message that it sent in a command
   }
 
   /** A run that is resumed continues its message: what its calls return belongs to the parts that are there. */
@@ -204,17 +214,19 @@ class TransportStream {
   }
 
   private ofCall(event: LoopEvent): Operation[] {
-    if (event.type === 'approval-request') return this.set(event.approval.toolCallId, 'approval', event.approval);
-    if (event.type === 'pending-request' && event.kind === 'question') return this.set(event.request.toolCallId, 'question', event.request);
+    const { runId } = event;
+    if (event.type === 'approval-request') return this.set(namedCall(runId, event.approval.toolCallId), 'approval', event.approval);
+    if (event.type === 'pending-request' && event.kind === 'question')
+      return this.set(namedCall(runId, event.request.toolCallId), 'question', event.request);
     if (event.type !== 'tool-result') return [];
-    const { toolCallId } = event.record;
+    const name = namedCall(runId, event.record.toolCallId);
     const shown = resultIn(event.record);
     if (!shown) return [];
-    return [...this.set(toolCallId, 'result', shown.result), ...(shown.isError ? this.set(toolCallId, 'isError', true) : [])];
+    return [...this.set(name, 'result', shown.result), ...(shown.isError ? this.set(name, 'isError', true) : [])];
   }
 
-  private set(toolCallId: string, member: string, value: unknown): Operation[] {
-    const index = this.calls.get(toolCallId);
+  private set(name: string, member: string, value: unknown): Operation[] {
+    const index = this.calls.get(name);
     return index === undefined ? [] : [set(this.part(Number(index), member), value)];
   }
 

@@ -108,7 +108,7 @@ function clientCallOf(event: LoopEvent, index: number): FunctionCall | undefined
   }
   if (event.type !== 'pending-request') return undefined;
   if (event.kind === 'client')
-    return functionCall({ index, id: event.request.toolCallId, name: event.request.tool, args: event.request.args });
+    return functionCall({ index, id: event.request.pendingId, name: event.request.tool, args: event.request.args });
   if (event.kind === 'rehearsal') {
     const { rehearsalId, calls } = event.request;
     const changes = calls.map(({ tool, args, preview }) => ({ tool, args, does: preview?.sentence ?? null }));

@@ -84,15 +84,25 @@ export interface NamedAnswer {
   readonly isRefused?: boolean;
 }
 
+/**
+ * Returns the id of a call for clients that name it without its run. The model's own id is unique within a run alone: the yes to a call of one run would answer that of another.
+ *
+ * @example
+ * const id = namedCall(runId, toolCallId);
+ */
+export function namedCall(runId: string, toolCallId: string): string {
+  return `${runId}:${toolCallId}`;
+}
+
 /** The results that a client shows already: those of calls that it made itself. A stream does not show them again. */
 export interface ShownResults {
   /** The answers that the client has just given. @default none */
   readonly given?: readonly NamedAnswer[];
 }
 
-/** Tells whether a client has given this very result of a call. */
-export function isGiven({ given = [] }: ShownResults, toolCallId: string, result: JsonValue): boolean {
-  return given.some(({ id, value }) => id === toolCallId && JSON.stringify(value) === JSON.stringify(result));
+/** Tells whether a client has given this very result of a call, which it knows by the name of {@link namedCall}. */
+export function isGiven({ given = [] }: ShownResults, name: string, result: JsonValue): boolean {
+  return given.some(({ id, value }) => id === name && JSON.stringify(value) === JSON.stringify(result));
 }
 
 /** A tool that a client says it has. */

@@ -4,7 +4,7 @@ export { assistantTransportEncoder, dataStreamEncoder, readAssistantRequest, rea
 export type { AssistantRequest, AssistantTransportOptions } from './assistant-stream.js';
 export { chatCompletionsEncoder, readChatCompletionsRequest, toChatCompletion } from './chat-completions.js';
 export type { ChatCompletionsOptions, ChatCompletionsRequest } from './chat-completions.js';
-export { contentText, readEventId, sseEncoder } from './encoder.js';
+export { contentText, namedCall, readEventId, sseEncoder } from './encoder.js';
 export type { DeclaredClientTool, EventEncoder, NamedAnswer, SeenEvent, ShownResults, SseEncoderOptions } from './encoder.js';
 export { toSse } from './to-sse.js';
 export type { SseOptions } from './to-sse.js';

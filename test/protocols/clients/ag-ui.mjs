@@ -1,12 +1,12 @@
 // AG-UI 1.0: HttpAgent of @ag-ui/client.
 import { HttpAgent } from '@ag-ui/client';
-import { headers, play, SCENARIOS, until, url } from './shared.mjs';
+import { headers, play, scenarios, until, url } from './shared.mjs';
 
 let threads = 0;
 
-/** An agent of a new thread, with what it was told. */
-function open() {
-  const agent = new HttpAgent({ url: `${url}/ai/agui`, headers, threadId: `ag-ui-${(threads += 1)}` });
+/** An agent of a new thread, or of one that there is, with what it was told. */
+function open({ path = '/ai/agui', threadId = `ag-ui-${(threads += 1)}` } = {}) {
+  const agent = new HttpAgent({ url: url + path, headers, threadId });
   const heard = { ends: [], injected: [], errors: [] };
   const watch = {
     onEvent: ({ event }) => {
@@ -56,14 +56,16 @@ function resolve(page, payload) {
 }
 
 function clientTool() {
-  return ask(SCENARIOS.clientTool, async (page) => {
+  return ask(scenarios.clientTool.ask, async (page) => {
     const [toolCallId] = page.heard.ends.at(-1).pendingToolCallIds;
-    page.agent.messages.push({ id: 't1', role: 'tool', toolCallId, content: 'red' });
+    page.agent.messages.push({ id: 't1', role: 'tool', toolCallId, content: contentOf(scenarios.clientTool.answer) });
     await page.run();
   });
 }
 
-/** The protocol cannot read on, so a run ends with its reader. */
+const contentOf = (result) => (typeof result === 'string' ? result : JSON.stringify(result));
+
+/** A run ends with its reader, where the client has not said that it would read on. */
 async function abort() {
   const page = open();
   page.agent.messages = [{ id: 'u1', role: 'user', content: 'Count for ag-ui' }];
@@ -77,16 +79,36 @@ async function abort() {
   return { hasAll: told(page).text.includes('39') };
 }
 
+/** An agent whose stream breaks in the middle; another one of the same thread, with what the first one has, has all of the answer, each message once. */
+async function reconnect() {
+  const lost = open();
+  lost.agent.messages = [{ id: 'u1', role: 'user', content: 'Count for another agent' }];
+  const running = lost.run({ forwardedProps: { resumable: true } });
+  await until(
+    () => told(lost).text.includes('3 '),
+    () => told(lost),
+  );
+  lost.agent.abortRun();
+  await running;
+  const page = open({ path: '/ai/agui/connect', threadId: lost.agent.threadId });
+  page.agent.messages = lost.agent.messages;
+  await page.run();
+  const { text, ends } = told(page);
+  await page.run(); // there is no more
+  return { text, ends, isSame: told(page).text === text };
+}
+
 export const agUiPlays = () =>
   play({
-    text: () => ask(SCENARIOS.text),
-    call: () => ask(SCENARIOS.call),
-    injected: () => ask(SCENARIOS.injected),
-    failedCall: () => ask(SCENARIOS.failedCall),
-    failedRun: () => ask(SCENARIOS.failedRun),
-    approved: () => ask(SCENARIOS.approved, (page) => resolve(page, { approved: true })),
-    denied: () => ask(SCENARIOS.denied, (page) => resolve(page, { approved: false, reason: 'Keep it.' })),
-    question: () => ask(SCENARIOS.question, (page) => resolve(page, { answer: 'M' })),
+    text: () => ask(scenarios.text.ask),
+    call: () => ask(scenarios.call.ask),
+    injected: () => ask(scenarios.injected.ask),
+    failedCall: () => ask(scenarios.failedCall.ask),
+    failedRun: () => ask(scenarios.failedRun.ask),
+    approved: () => ask(scenarios.approval.ask, (page) => resolve(page, { approved: true })),
+    denied: () => ask(scenarios.approval.ask, (page) => resolve(page, { approved: false, reason: 'Keep it.' })),
+    question: () => ask(scenarios.question.ask, (page) => resolve(page, { answer: scenarios.question.answer })),
     clientTool,
     abort,
+    reconnect,
   });

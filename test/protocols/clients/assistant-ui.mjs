@@ -1,6 +1,6 @@
 // assistant-ui in a page, with each of its runtimes for servers: the data stream, the assistant transport (of which it shows the state), and the AI SDK.
 import { JSDOM } from 'jsdom';
-import { headers, play, SCENARIOS, until, url } from './shared.mjs';
+import { headers, play, scenarios, until, url } from './shared.mjs';
 
 const { window } = new JSDOM('<!doctype html><div id="page"></div>', { url: 'http://localhost' });
 for (const name of ['window', 'document', 'HTMLElement', 'Node', 'MutationObserver', 'localStorage', 'CustomEvent'])
@@ -15,13 +15,21 @@ const { lastAssistantMessageIsCompleteWithApprovalResponses: isAnswered } = awai
 /** The runtimes, as hooks; `seen` collects what they say went wrong. */
 const RUNTIMES = {
   dataStream: (seen) =>
-    useDataStreamRuntime({ protocol: 'data-stream', api: `${url}/ai/data-stream`, headers, onError: (error) => seen.push(error.message) }),
-  transport: (seen) =>
+    useDataStreamRuntime({
+      protocol: 'data-stream',
+      api: `${url}/ai/data-stream`,
+      headers,
+      maxSteps: 20, // by itself it takes no answer behind the second step
+      onError: (error) => seen.push(error.message),
+    }),
+  transport: (seen, body) =>
     useAssistantTransportRuntime({
       protocol: 'assistant-transport',
       initialState: { messages: [] },
       api: `${url}/ai/assistant`,
+      resumeApi: `${url}/ai/assistant/resume`,
       headers,
+      body,
       onError: (error) => seen.push(error.message),
       converter: (state, { isSending, pendingCommands }) => ({
         messages: [...state.messages, ...unsent(pendingCommands)].map(toMessage),
@@ -48,11 +56,11 @@ function toMessage({ id, role = 'user', parts }, index) {
   return role === 'assistant' ? { ...message, status: { type: 'complete', reason: 'stop' } } : { ...message, attachments: [] };
 }
 
-async function open(hook) {
+async function open(hook, body) {
   const seen = [];
   let runtime;
   const Page = () => {
-    runtime = hook(seen);
+    runtime = hook(seen, body);
     return createElement(AssistantRuntimeProvider, { runtime });
   };
   const root = createRoot(window.document.getElementById('page').appendChild(window.document.createElement('div')));
@@ -117,7 +125,7 @@ const byResult = (result, text) => async (page) => {
 
 const byApproval = (approved) => async (page) => {
   callOf(page).respondToToolApproval({ approved });
-  await settled(page, 'That is settled.');
+  await settled(page, scenarios.approval.said);
 };
 
 async function abort(hook, name) {
@@ -137,22 +145,49 @@ async function abort(hook, name) {
   return { hasAll: text.includes('39') };
 }
 
+/** A page whose stream breaks in the middle, and that resumes the run: it has all of the answer, each piece once. */
+async function reconnect() {
+  const page = await open(RUNTIMES.transport, { threadId: 'assistant-ui-again', resumable: true });
+  page.thread().append({ role: 'user', content: [{ type: 'text', text: 'Count for another page' }] });
+  await until(
+    () => told(page).text.includes('3 '),
+    () => told(page),
+  );
+  page.thread().cancelRun();
+  await until(
+    () => !told(page).isRunning,
+    () => told(page),
+  );
+  const { text: before } = told(page);
+  const { messages } = page.thread().getState();
+  page.thread().resumeRun({ parentId: messages.at(-1).id });
+  await until(
+    () => !told(page).isRunning && told(page).text.length > before.length,
+    () => told(page),
+  );
+  const { text, errors = [] } = told(page);
+  const { messages: after } = page.thread().getState();
+  page.close();
+  return { text, roles: after.map(({ role }) => role), errors };
+}
+
 function playsOf(name) {
   const hook = RUNTIMES[name];
   const isAiSdk = name === 'aiSdk';
   return play({
-    text: () => ask(hook, SCENARIOS.text),
-    call: () => ask(hook, SCENARIOS.call),
-    injected: () => ask(hook, SCENARIOS.injected),
-    failedCall: () => ask(hook, SCENARIOS.failedCall),
-    failedRun: () => ask(hook, SCENARIOS.failedRun),
-    approved: () => ask(hook, SCENARIOS.approved, isAiSdk ? byApproval(true) : byResult({ approved: true }, 'That is settled.')),
-    denied: () => ask(hook, SCENARIOS.denied, isAiSdk ? byApproval(false) : byResult({ approved: false }, 'That is settled.')),
+    text: () => ask(hook, scenarios.text.ask),
+    call: () => ask(hook, scenarios.call.ask),
+    injected: () => ask(hook, scenarios.injected.ask),
+    failedCall: () => ask(hook, scenarios.failedCall.ask),
+    failedRun: () => ask(hook, scenarios.failedRun.ask),
+    approved: () => ask(hook, scenarios.approval.ask, isAiSdk ? byApproval(true) : byResult({ approved: true }, scenarios.approval.said)),
+    denied: () => ask(hook, scenarios.approval.ask, isAiSdk ? byApproval(false) : byResult({ approved: false }, scenarios.approval.said)),
     ...(!isAiSdk && {
-      question: () => ask(hook, SCENARIOS.question, byResult('M', 'You have said it.')),
-      clientTool: () => ask(hook, SCENARIOS.clientTool, byResult('red', 'You have picked one.')),
+      question: () => ask(hook, scenarios.question.ask, byResult(scenarios.question.answer, scenarios.question.said)),
+      clientTool: () => ask(hook, scenarios.clientTool.ask, byResult(scenarios.clientTool.answer, scenarios.clientTool.said)),
     }),
     abort: () => abort(hook, `assistant-ui ${name}`),
+    ...(name === 'transport' && { reconnect }),
   });
 }
 

@@ -1,6 +1,6 @@
 // Our own events as SSE: the `eventsource` package, which sends headers and is otherwise what browsers have.
 import { EventSource } from 'eventsource';
-import { headers, play, route, SCENARIOS, until, url } from './shared.mjs';
+import { headers, play, route, scenarios, until, url } from './shared.mjs';
 
 function open(address, fetching = fetch) {
   const events = [];
@@ -86,15 +86,16 @@ async function reconnect() {
 
 export const eventSourcePlays = () =>
   play({
-    text: () => ask(SCENARIOS.text),
-    call: () => ask(SCENARIOS.call),
-    injected: () => ask(SCENARIOS.injected),
-    failedCall: () => ask(SCENARIOS.failedCall),
-    failedRun: () => ask(SCENARIOS.failedRun),
-    approved: () => ask(SCENARIOS.approved, ({ approvalId }) => ({ approvalId, decision: 'approve' })),
-    denied: () => ask(SCENARIOS.denied, ({ approvalId }) => ({ approvalId, decision: 'deny', reason: 'Keep it.' })),
-    question: () => ask(SCENARIOS.question, ({ questionId }) => ({ questionId, answer: 'M' })),
-    clientTool: () => ask(SCENARIOS.clientTool, ({ toolCallId, pendingId }) => ({ toolCallId, pendingId, result: 'red' })),
+    text: () => ask(scenarios.text.ask),
+    call: () => ask(scenarios.call.ask),
+    injected: () => ask(scenarios.injected.ask),
+    failedCall: () => ask(scenarios.failedCall.ask),
+    failedRun: () => ask(scenarios.failedRun.ask),
+    approved: () => ask(scenarios.approval.ask, ({ approvalId }) => ({ approvalId, decision: 'approve' })),
+    denied: () => ask(scenarios.approval.ask, ({ approvalId }) => ({ approvalId, decision: 'deny', reason: 'Keep it.' })),
+    question: () => ask(scenarios.question.ask, ({ questionId }) => ({ questionId, answer: scenarios.question.answer })),
+    clientTool: () =>
+      ask(scenarios.clientTool.ask, ({ toolCallId, pendingId }) => ({ toolCallId, pendingId, result: scenarios.clientTool.answer })),
     abort,
     reconnect,
   });

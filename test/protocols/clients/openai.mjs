@@ -1,8 +1,8 @@
 // OpenAI's chat completions, streamed: the `openai` SDK.
 import OpenAI from 'openai';
-import { play, SCENARIOS, until, url } from './shared.mjs';
+import { play, scenarios, until, url } from './shared.mjs';
 
-const open = () => new OpenAI({ baseURL: `${url}/v1`, apiKey: 'alice', maxRetries: 0 });
+const open = () => new OpenAI({ baseURL: `${url}/v1`, apiKey: scenarios.token, maxRetries: 0 });
 
 /** One answer, with what our server adds to its chunks. */
 async function complete(messages) {
@@ -32,7 +32,7 @@ async function ask(question, answer) {
 }
 
 async function failedRun() {
-  const { code, message } = await ask(SCENARIOS.failedRun).catch((error) => error);
+  const { code, message } = await ask(scenarios.failedRun.ask).catch((error) => error);
   return { code, message };
 }
 
@@ -48,14 +48,14 @@ async function abort() {
 
 export const openAiPlays = () =>
   play({
-    text: () => ask(SCENARIOS.text),
-    call: () => ask(SCENARIOS.call),
-    injected: () => ask(SCENARIOS.injected),
-    failedCall: () => ask(SCENARIOS.failedCall),
+    text: () => ask(scenarios.text.ask),
+    call: () => ask(scenarios.call.ask),
+    injected: () => ask(scenarios.injected.ask),
+    failedCall: () => ask(scenarios.failedCall.ask),
     failedRun,
-    approved: () => ask(SCENARIOS.approved, { approved: true }),
-    denied: () => ask(SCENARIOS.denied, { approved: false, reason: 'Keep it.' }),
-    question: () => ask(SCENARIOS.question, 'M'),
-    clientTool: () => ask(SCENARIOS.clientTool, 'red'),
+    approved: () => ask(scenarios.approval.ask, { approved: true }),
+    denied: () => ask(scenarios.approval.ask, { approved: false, reason: 'Keep it.' }),
+    question: () => ask(scenarios.question.ask, scenarios.question.answer),
+    clientTool: () => ask(scenarios.clientTool.ask, scenarios.clientTool.answer),
     abort,
   });

@@ -1,25 +1,46 @@
 // What the clients of all protocols have in common: the application, and the question of each scenario.
-export let [url] = process.argv.slice(2);
 
-/** Names the application, where the clients are no program of their own. */
-export function connect(address) {
-  url = address;
-}
-
-export const headers = { authorization: 'Bearer alice' };
-
-/** The scenarios by the words that their model knows. */
-export const SCENARIOS = {
-  text: 'Say hello',
-  call: 'Read it',
-  injected: 'Open it',
-  failedCall: 'Break it',
-  failedRun: 'Fail',
-  approved: 'Delete it',
-  denied: 'Delete it',
-  question: 'Ask me',
-  clientTool: 'Pick one',
+/** The person who asks each application, and the words for each scenario: what is asked, and where it continues with an answer, that answer and what is said then. */
+const APPLICATIONS = {
+  notes: {
+    token: 'alice',
+    text: { ask: 'Say hello' },
+    call: { ask: 'Read it' },
+    injected: { ask: 'Open it' },
+    failedCall: { ask: 'Break it' },
+    failedRun: { ask: 'Fail' },
+    approval: { ask: 'Delete it', said: 'That is settled.' },
+    question: { ask: 'Ask me', answer: 'M', said: 'You have said it.' },
+    clientTool: { ask: 'Pick one', tool: 'screen__pick', answer: 'red', said: 'You have picked one.' },
+  },
+  desk: {
+    token: 'demo-mia',
+    text: { ask: 'Hello' },
+    call: { ask: 'Which products are in stock?' },
+    injected: { ask: 'What is the average spend of John Smith?' },
+    failedCall: { ask: 'Cancel order o-1021' },
+    failedRun: { ask: 'Fail' },
+    approval: { ask: 'Write to the customer of o-1021', said: 'That is settled.' },
+    question: { ask: 'Quote the postage of the parcel', answer: 2500, said: 'The quote postage: postage cents 1049.' },
+    clientTool: {
+      ask: 'Scan the barcode of the parcel',
+      tool: 'device__scanBarcode',
+      answer: { barcode: '4006381333931' },
+      said: 'The scan barcode is 4006381333931.',
+    },
+  },
 };
+
+export let url;
+export let headers;
+export let scenarios;
+
+/** Names the application that the clients ask from now on: `notes` of these tests, or the `desk` of the demo. */
+export function connect(address, name = 'notes') {
+  url = address;
+  scenarios = APPLICATIONS[name];
+  headers = { authorization: `Bearer ${scenarios.token}` };
+}
 
 /** Resolves once something holds; rejects with what was seen last where it does not for half a minute. */
 export async function until(holds, seen = () => undefined) {

@@ -2,7 +2,7 @@
 import { useChat } from '@ai-sdk/react';
 import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses, lastAssistantMessageIsCompleteWithToolCalls } from 'ai';
 import { JSDOM } from 'jsdom';
-import { headers, play, route, SCENARIOS, until, url } from './shared.mjs';
+import { headers, play, route, scenarios, until, url } from './shared.mjs';
 
 const { window } = new JSDOM('<!doctype html><div id="page"></div>');
 Object.assign(globalThis, { window, document: window.document });
@@ -75,28 +75,29 @@ const settled = ({ chat }, text) =>
 
 function decide(approved) {
   const options = { sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses };
-  return ask(SCENARIOS.approved, options, async (page) => {
+  return ask(scenarios.approval.ask, options, async (page) => {
     const { approval } = partOf(page, (part) => part.state === 'approval-requested');
     await page.chat().addToolApprovalResponse({ id: approval.id, approved, reason: 'So be it.' });
-    await settled(page, 'That is settled.');
+    await settled(page, scenarios.approval.said);
   });
 }
 
 /** The question is data of ours; it is answered over the routes of runs, and the chat is sent on without a message. */
 function question() {
-  return ask(SCENARIOS.question, {}, async (page) => {
+  return ask(scenarios.question.ask, {}, async (page) => {
     const { data } = partOf(page, ({ type }) => type === 'data-question');
-    await route(`/runs/${data.runId}/answer`, { questionId: data.questionId, answer: 'M' });
+    await route(`/runs/${data.runId}/answer`, { questionId: data.questionId, answer: scenarios.question.answer });
     await page.chat().sendMessage();
-    await settled(page, 'You have said it.');
+    await settled(page, scenarios.question.said);
   });
 }
 
 function clientTool() {
-  return ask(SCENARIOS.clientTool, { sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls }, async (page) => {
-    const { toolCallId } = partOf(page, ({ type }) => type === 'tool-screen__pick');
-    await page.chat().addToolOutput({ tool: 'screen__pick', toolCallId, output: 'red' });
-    await settled(page, 'You have picked one.');
+  return ask(scenarios.clientTool.ask, { sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls }, async (page) => {
+    const { tool, answer: output, said } = scenarios.clientTool;
+    const { toolCallId } = partOf(page, ({ type }) => type === `tool-${tool}`);
+    await page.chat().addToolOutput({ tool, toolCallId, output });
+    await settled(page, said);
   });
 }
 
@@ -148,11 +149,11 @@ async function reconnect() {
 
 export const useChatPlays = () =>
   play({
-    text: () => ask(SCENARIOS.text),
-    call: () => ask(SCENARIOS.call),
-    injected: () => ask(SCENARIOS.injected),
-    failedCall: () => ask(SCENARIOS.failedCall),
-    failedRun: () => ask(SCENARIOS.failedRun),
+    text: () => ask(scenarios.text.ask),
+    call: () => ask(scenarios.call.ask),
+    injected: () => ask(scenarios.injected.ask),
+    failedCall: () => ask(scenarios.failedCall.ask),
+    failedRun: () => ask(scenarios.failedRun.ask),
     approved: () => decide(true),
     denied: () => decide(false),
     question,
