@@ -31,9 +31,12 @@ export interface StagedPackage {
 const OWN_FIELDS: ReadonlySet<string> = new Set(['scripts', 'devDependencies']);
 const SOURCE_CONDITION = '@toolloop/source';
 
+/** A package that no other needs, so that it is no workspace: its dependency is not installed here. It has the version of the others. */
+const APART = 'create-toolloop';
+
 /** The folders of the packages that are published, relative to the repository. */
 function packageFolders(): readonly string[] {
-  return manifestOf('.').workspaces ?? [];
+  return [...(manifestOf('.').workspaces ?? []), APART];
 }
 
 /**
@@ -45,9 +48,10 @@ function packageFolders(): readonly string[] {
 export function stagePackages(destination: string, repository = REPOSITORY): readonly StagedPackage[] {
   const folders = packageFolders();
   const lists = packedFiles();
+  const { version } = manifestOf('libs/core');
   const names = new Set(folders.map((folder) => manifestOf(folder).name));
   return folders.map((from) => {
-    const manifest = manifestOf(from);
+    const manifest = { ...manifestOf(from), version };
     const folder = join(destination, from);
     const paths = (lists.get(manifest.name) ?? []).filter((path) => !path.endsWith('.map'));
     if (!paths.some((path) => /\.m?js$/.test(path))) throw new Error(`${manifest.name} is not built: run "npm run build".`);
@@ -120,8 +124,9 @@ interface PackList {
 
 /** The paths of the files that npm packs of each workspace, by the names of the packages. */
 function packedFiles(): ReadonlyMap<string, readonly string[]> {
-  const output = npm('pack', '--workspaces', '--dry-run', '--json', '--ignore-scripts');
-  const lists = Object.values(JSON.parse(output) as Readonly<Record<string, PackList>>);
+  const dryRun = ['--dry-run', '--json', '--ignore-scripts'];
+  const outputs = [npm('pack', '--workspaces', ...dryRun), npm('pack', `./${APART}`, ...dryRun)];
+  const lists = outputs.flatMap((output) => Object.values(JSON.parse(output) as Readonly<Record<string, PackList>>));
   return new Map(lists.map(({ name, files }) => [name, files.map(({ path }) => path)]));
 }
 

@@ -1,3 +1,6 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { Command, CommanderError } from 'commander';
 import { type AppOptions, assemble, packageNear } from './application.js';
 import { Chat } from './chat.js';
@@ -43,6 +46,7 @@ function programFor(output: CommandOutput, print: Print): Command {
     .description('Serves, pins, explains and calls the tools of a Toolloop application.')
     .exitOverride()
     .configureOutput({ writeOut: (text) => output.write(text), outputError: () => undefined });
+  addInit(program, print);
   addChat(program, output, print);
   addLooks(program, print);
   addAudit(program, print);
@@ -70,6 +74,23 @@ async function using<Made>(options: CounterpartOptions, work: (counterpart: Coun
   } finally {
     await counterpart.close();
   }
+}
+
+/** Adds the command that runs `nest add @toolloop/core` with the command line of Nest that the project in the working directory has. */
+function addInit(program: Command, print: Print): void {
+  program
+    .command('init')
+    .description('add Toolloop to the Nest project in this folder: a module with a model, a policy, tools, the console and a test')
+    .action(() => {
+      const nest = resolve('node_modules/@nestjs/cli/bin/nest.js');
+      if (!existsSync(nest))
+        throw new CommandError(`There is no @nestjs/cli in ${process.cwd()}. Run the command in a Nest project, or install it there.`);
+      const isInstalled = existsSync('node_modules/@toolloop/core/package.json');
+      const args = [nest, 'add', '@toolloop/core', ...(isInstalled ? ['--skip-install'] : [])];
+      const { status } = spawnSync(process.execPath, args, { stdio: ['inherit', process.stderr, process.stderr] });
+      if (status !== 0) throw new CommandError('"nest add @toolloop/core" has failed. It says above what is wrong.');
+      print({ value: undefined, text: 'Toolloop is there: see src/assistant.' }, {});
+    });
 }
 
 function addChat(program: Command, output: CommandOutput, print: Print): void {
