@@ -1,7 +1,7 @@
 import { describe as about, expect, it } from '@jest/globals';
 import { ConfigurationError, type Policy, tool } from '@toolloop/core';
 import type { JSONSchema7 } from 'json-schema';
-import { call, calls, text } from '@toolloop/testing';
+import { call, calls, type ScriptedTurn, text } from '@toolloop/testing';
 import { allowAll, asking, type DeskProcess, type World } from './fixtures/desk.process.js';
 import { alice, bob, inquiry, processStarter, scripted, until } from './fixtures/durable-runs.js';
 
@@ -24,6 +24,12 @@ const strangers = [
 ];
 
 const operators = (actor: unknown) => (actor === root.actor ? 'all' : actor === ops.actor);
+
+/** A turn that acts on the first text that the model knows by reference. */
+const actOnIt: ScriptedTurn = ({ messages }) => {
+  const told = messages.flatMap(({ content }) => (typeof content === 'string' ? (content.match(/⟦[^⟧]*⟧/g) ?? []) : []));
+  return calls(act(told[0] ?? 'none'));
+};
 
 async function ended(desk: DeskProcess, more: Partial<typeof alice> = {}): Promise<string> {
   const handle = desk.loop.open({ ...alice, ...more, durable: true });
@@ -79,6 +85,23 @@ export function policyReplaySuite(name: string, open: World['open'], describe: (
         expect(await after({ requireApproval: [{ tools: ['desk__act'], arguments: { properties: { key: { const: 'c' } } } }] })).toEqual([
           '4 desk__act require_approval',
         ]);
+      });
+
+      it('knows the texts that models read as references, and what people trusted by each call', async () => {
+        const endorsements = [{ tools: ['desk__act'], arguments: ['key'] }];
+        const policy: Policy = { ...allowAll, flow: 'values', endorsements };
+        const script = [calls(web('page')), actOnIt, actOnIt, text('Done.')];
+        const desk = await start({ open, effects: [] }, scripted(...script), { operators, policy, tools: strangers });
+        const handle = desk.loop.open({ ...alice, durable: true });
+        expect(await handle.result).toMatchObject({ finishReason: 'waiting' });
+        const [asked] = await desk.approvals.list(alice);
+        const said = { approvalId: asked?.approvalId ?? '', decision: 'approve' } as const;
+        await desk.approvals.decide(said, alice, { endorse: { arguments: ['key'] } });
+        await until(desk, handle.runId, 'ended');
+        expect(await desk.policies.replay(0, [handle.runId], ops)).toMatchObject({ runs: [{ decided: 3, changed: [] }] });
+        const without: Policy = { ...policy, endorsements: [] };
+        const { runs } = await desk.policies.replay(without, [handle.runId], root, { everywhere: true });
+        expect(runs).toMatchObject([{ changed: [{ step: 3, before: { kind: 'allow' }, after: { kind: 'require_approval' } }] }]);
       });
 
       it('does not take what the run itself forbade, or asked a person about, for a change', async () => {

@@ -9,7 +9,7 @@ import type {
 } from '@toolloop/protocol';
 import type { Observable } from 'rxjs';
 import type { Lease, LeaseHold, LeaseRequest } from './lease.js';
-import type { Policy } from './policy.js';
+import type { Policy, PolicyCall } from './policy.js';
 
 /** The task of a directive: its effect, or the undoing of it. */
 export type DirectiveTask = 'perform' | 'compensate';
@@ -52,6 +52,8 @@ export interface DirectiveAuthority {
     readonly requested?: boolean;
     /** Set where the model had committed itself to this very call. */
     readonly committed?: boolean;
+    /** The arguments that hold text from outside which the model did not read, and the places of those texts. @default none */
+    readonly outside?: PolicyCall['outside'];
   };
   /** The approval of a person, with its rule, policy and terms. It covers this directive alone. */
   readonly approved?: DirectiveApproval;

@@ -193,9 +193,12 @@ export interface PolicyCall {
   readonly always?: readonly EndorsedArgument[];
 }
 
+/** The facts of a call by which it is one that the user has asked for. */
+export type RequestableCall = Pick<PolicyCall, 'args' | 'instanceId'> & { readonly spent: Pick<RunSpending, 'calls'> };
+
 /** The facts of a call by which it is one that the model has committed itself to. */
-export type CommittableCall = Pick<PolicyCall, 'args' | 'instanceId' | 'outside'> & {
-  readonly spent: Pick<RunSpending, 'calls'>;
+export type CommittableCall = RequestableCall & {
+  readonly outside?: PolicyCall['outside'];
   /** The arguments that must be fixed: every one where the model may have read instructions, since it could say in any other what they want. */
   readonly fixed: 'decisive' | 'every';
   /** Returns whether the policy lets an argument be filled from a place, whatever someone outside wrote there. @default none */
@@ -208,8 +211,8 @@ export interface InformationFlow {
   readonly confidentiality: 'public' | 'private';
   /** The most bits that anyone outside can have told the model; infinite once it has read text. */
   readonly outsideBits: number;
-  /** Returns whether the user asked for this very call: named its tool, and every decisive argument by a value whose kind leaves no doubt. */
-  isRequested(tool: PolicyTool, args: JsonObject): boolean;
+  /** Returns whether the user asked for this very call in their last words, and it was not made yet: named its tool, its instance and every decisive argument by a value whose kind leaves no doubt. */
+  isRequested(tool: PolicyTool, call: RequestableCall): boolean;
   /** True while the model may commit itself to calls: it has read nothing from outside, and has not done so in this turn. */
   readonly mayCommit: boolean;
   /** Returns whether the model has committed itself to this very call before it read anything from outside, and it was not made as often yet. */

@@ -148,19 +148,16 @@ function authorityOf(actorId: string, call: AuthorisedCall): DirectiveAuthority 
   const { tool, input, scope, charge } = call;
   const { args } = input;
   const { integrity, confidentiality, outsideBits } = scope.flow;
-  const spent = { calls: scope.spending.calls.filter((one) => one !== charge) };
+  const instance = tool.entity && { instanceId: tool.entity.instanceId };
+  const asked = { args, spent: { calls: scope.spending.calls.filter((one) => one !== charge) }, ...instance };
   const flow = {
     integrity,
     confidentiality,
     traced: wordsIn(args).filter((word) => scope.flow.isTraced(word)),
     ...(outsideBits < Infinity && { outsideBits }),
-    requested: scope.flow.isRequested(subjectOf(tool, scope.actor), args),
-    committed: scope.flow.isCommitted(subjectOf(tool, scope.actor), {
-      args,
-      spent,
-      fixed: 'every',
-      ...(tool.entity && { instanceId: tool.entity.instanceId }),
-    }),
+    requested: scope.flow.isRequested(subjectOf(tool, scope.actor), asked),
+    committed: scope.flow.isCommitted(subjectOf(tool, scope.actor), { ...asked, fixed: 'every' }),
+    ...(input.outside && input.outside.length > 0 && { outside: input.outside }),
   };
   const approved = approvalFor(call);
   return { actorId, policies: narrowingOf(scope), flow, ...(approved && { approved }) };

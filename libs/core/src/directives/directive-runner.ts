@@ -78,8 +78,9 @@ class DirectiveScopes {
     const tool = record.task === 'compensate' ? undoing(found, record) : found;
     const actor = await this.actorOf(authority, tenant);
     const run: RunContext = { runId: call.runId, actor, tenant, context: {}, state: new Map() };
+    const { toolCallId, step, index, args } = call;
     return {
-      request: { call: { toolCallId: call.toolCallId, name: tool.spec.id, arguments: call.args }, step: call.step, index: call.index },
+      request: { call: { toolCallId, name: tool.spec.id, arguments: args }, step, index, outside: authority.flow.outside },
       scope: {
         run,
         requestId: correlationId,
@@ -296,8 +297,7 @@ function undoing(tool: DirectiveTool, record: DirectiveRecord): Tool {
 }
 
 function withUndoing(tool: Tool, { intent, result }: DirectiveRecord): Tool {
-  const { directive } = tool;
-  const { directiveId, key: idempotencyKey } = intent;
+  const [{ directive }, { directiveId, key: idempotencyKey }] = [tool, intent];
   const performed = { directiveId, idempotencyKey, ...(result !== undefined && { result }) };
   if (!directive?.compensate) throw CallFailure.of('tool_gone', `The tool ${intent.call.declaredId} cannot undo its effect any more.`);
   return { ...tool, output: NOTHING, invoke: (input, context) => directive.compensate?.(input, performed, context) };

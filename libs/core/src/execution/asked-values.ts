@@ -6,7 +6,7 @@ import type { Question } from '../contracts/tool-call.js';
 import type { ClientSide, Tool } from '../contracts/tool.js';
 import { KeyedMutex } from '../pending/keyed-mutex.js';
 import { isExpired, withdraw } from '../pending/pending.service.js';
-import { TrustedText } from '../policy/user-request.js';
+import { TrustedText } from '../policy/trusted-text.js';
 import { subjectOf } from '../policy/policy-engine.js';
 import { answeredBy } from '../policy/rules.js';
 import type { SchemaValidators } from '../schema/validators.js';
@@ -319,7 +319,7 @@ function saidAsWell(flow: InformationFlow, said: TrustedText): InformationFlow {
     integrity: flow.integrity,
     confidentiality: flow.confidentiality,
     outsideBits: flow.outsideBits,
-    isRequested: (tool, args) => flow.isRequested(tool, args),
+    isRequested: (tool, call) => flow.isRequested(tool, call),
     mayCommit: flow.mayCommit,
     isCommitted: (tool, call) => flow.isCommitted(tool, call),
     isTraced: (value) => flow.isTraced(value) || said.has(value),

@@ -212,7 +212,11 @@ export class Authorisation {
   /** The arguments that the approver put in the place of the model's, through every check that those went through. */
   private async edited(call: JudgedCall, args: JsonObject, { admitted }: PendingApproval): Promise<ReadArguments> {
     const { tool, scope } = call;
-    const read = { ...call, input: await readArguments(this.parts.validators, call, JSON.stringify(args)) };
+    const { outside } = call.input; // a person who changes a word has not written the rest
+    const read = {
+      ...call,
+      input: { ...(await readArguments(this.parts.validators, call, JSON.stringify(args))), ...(outside && { outside }) },
+    };
     const layers = tool.layers?.(scope.run);
     const input = layers ? await this.admitted(read, layers) : read.input;
     const judged = judge(call, input.args); // a yes does not let in what is denied
@@ -281,7 +285,7 @@ function judge<From extends ReadCall>(
   const { tool, scope } = call;
   const { flow } = scope;
   const instance = tool.entity && { instanceId: tool.entity.instanceId };
-  const { outside } = call.input; // those of a directive are not known any more, and count as what its model had read
+  const { outside } = call.input;
   const asked = { args, flow, spent, ...(outside && { outside }), ...instance };
   const subject = { ...subjectOf(tool, scope.actor), call: asked };
   const decision = scope.approvals.endorsed.length > 0 ? decideTrusting(scope, subject) : decide(scope.policies, subject);
@@ -292,13 +296,14 @@ function judge<From extends ReadCall>(
   throw denialOf(call, deniedToolMessage(call));
 }
 
-/** Decides with what people trust in this run, and names the approval of the last of them where a person would be asked without. */
+/** Decides with what people trust in this run, and where a person would be asked without it names the approval since which none is. */
 function decideTrusting({ policies, approvals }: Call['scope'], subject: PolicySubject & { readonly call: PolicyCall }): Decision {
-  const endorsed = approvals.endorsed.map((one) => one.endorsed);
-  const decision = decide(policies, { ...subject, call: { ...subject.call, endorsed } });
-  const isTheirs = decision.kind === 'allow' && decide(policies, subject).kind === 'require_approval';
-  const last = approvals.endorsed.at(-1);
-  return isTheirs && last ? { ...decision, endorsedBy: last.approvalId } : decision;
+  const all = approvals.endorsed.map((one) => one.endorsed);
+  const trusting = (endorsed = all): Decision => decide(policies, { ...subject, call: { ...subject.call, endorsed } });
+  const decision = trusting();
+  if (decision.kind !== 'allow' || decide(policies, subject).kind !== 'require_approval') return decision;
+  const by = approvals.endorsed.find((_, index) => trusting(all.slice(0, index + 1)).kind === 'allow');
+  return by ? { ...decision, endorsedBy: by.approvalId } : decision;
 }
 
 function assertAskable({ scope, decision }: JudgedCall): void {

@@ -98,6 +98,8 @@ export interface PlacedCall {
   readonly mayHaveRun?: boolean;
   /** Set where the call is a sub-run that has begun, and waited. */
   readonly checkpoint?: SubRunCheckpoint;
+  /** The arguments that held text from outside when the call was requested; known of a directive, whose arguments have no references any more. */
+  readonly outside?: readonly OutsideArgument[] | undefined;
 }
 
 /** Arguments that passed every check. */

@@ -22,14 +22,21 @@ export async function readArguments(validators: SchemaValidators, call: Resolved
   const reserved = reservedNamesIn(sent, tool.input.reserved);
   if (reserved !== undefined)
     throw CallFailure.of('tenant_override', `The argument at "${reserved}" is set by the application and never by a caller. Leave it out.`);
-  const read = call.scope.values ? withValues(sent, call, call.scope.values) : undefined;
-  const args = tool.input.normalize(read?.args ?? sent);
+  const { values } = call.scope;
+  const { args: expanded = sent, outside }: TakenArguments = values ? withValues(sent, call, values) : { outside: call.request.outside };
+  const args = tool.input.normalize(expanded);
   const problems = validators.validate(tool.input.schema, args); // which fills in the defaults
   if (options.validation && problems.length > 0) throw CallFailure.of('invalid_args', 'The arguments do not fit the schema.', problems);
   const canonical = canonicalJson(args);
   const reading = await readCopy(call, fromCanonical(canonical)).catch(unreadable); // of a copy: what a tool does to its input changes no record
   if ('problems' in reading) throw CallFailure.of('invalid_args', 'The arguments are not valid.', reading.problems);
-  return { canonical, args, built: reading.value, ...(read && { outside: read.outside }) };
+  return { canonical, args, built: reading.value, ...(outside && { outside }) };
+}
+
+/** Arguments with texts in the place of references; without references those that were sent. */
+interface TakenArguments {
+  readonly args?: JsonObject;
+  readonly outside: ReadArguments['outside'] | undefined;
 }
 
 /** A sub-run works with the same references; every other tool receives the values. */

@@ -14,7 +14,7 @@ import type {
 import type { Limits } from '../contracts/limits.js';
 import type { Toolset } from '../catalog/toolset.js';
 import { type InformationFlow, type PolicyActor, PolicyEngine } from '../contracts/policy.js';
-import type { MessageFlow } from '../policy/flow.js';
+import { labelsOfBits, type MessageFlow } from '../policy/flow.js';
 import { revisionOf } from '../policy/rules.js';
 import { isUnpinned } from '../policy/vouched-tools.js';
 import { canonicalJson, parseJson, sha256 } from '../schema/canonical-json.js';
@@ -327,15 +327,17 @@ export class RunFlow {
 
   /** The worth of an answer whose model was shown more than the transcript tells. */
   get beyondTranscript(): MessageLabels | undefined {
-    const { integrity, confidentiality } = this.flow;
-    return this.wasShownMore ? { returns: integrity, reads: confidentiality } : undefined;
+    return this.wasShownMore ? labelsOf(this.flow) : undefined;
   }
 
   /** The worth of all that the model has read by the end of this transcript. */
   readIn(messages: readonly Message[]): MessageLabels {
-    const { integrity, confidentiality } = this.flow.at(messages);
-    return { returns: integrity, reads: confidentiality };
+    return labelsOf(this.flow.at(messages));
   }
+}
+
+function labelsOf({ outsideBits, confidentiality }: InformationFlow): MessageLabels {
+  return { ...labelsOfBits(outsideBits), reads: confidentiality };
 }
 
 /** The call ids of one run. A provider's id is kept unless it is unusable or was used before. */

@@ -1,15 +1,15 @@
-import { isDeepStrictEqual } from 'node:util';
-import {
-  isJsonList,
-  isWebAddress,
-  type JsonObject,
-  type JsonValue,
-  type Message,
-  type MessageLabels,
-  type ToolMessage,
-} from '@toolloop/protocol';
+import { isJsonList, isWebAddress, type JsonValue, type Message, type MessageLabels, type ToolMessage } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
-import type { CommittableCall, FlowLevel, InformationFlow, Policy, PolicyCall, PolicySubject, PolicyTool } from '../contracts/policy.js';
+import type {
+  CommittableCall,
+  FlowLevel,
+  InformationFlow,
+  Policy,
+  PolicyCall,
+  PolicySubject,
+  PolicyTool,
+  RequestableCall,
+} from '../contracts/policy.js';
 import {
   COMMIT_ID,
   type Commitment,
@@ -25,7 +25,8 @@ import {
   type ToldValue,
 } from './commitments.js';
 import type { Ruling } from './rules.js';
-import { TrustedText, UserRequest } from './user-request.js';
+import { TrustedText } from './trusted-text.js';
+import { UserRequest } from './user-request.js';
 
 /** Decides by the content that the run has read whether a call needs an approval, and denies a plan that is none. Undefined if the information flow requires nothing. */
 export function flowRuling(level: FlowLevel, policy: FlowRules, subject: PolicySubject, given: PolicyCall): Ruling | undefined {
@@ -87,7 +88,7 @@ function taintRuling(
   { outsideBits: mostBits = DEFAULT_OUTSIDE_BITS, flows }: FlowRules,
 ): Ruling | undefined {
   const { outsideBits, integrity } = call.flow;
-  if (outsideBits > 0 && outsideBits <= mostBits && isRequested(subject, call)) return undefined;
+  if (outsideBits > 0 && outsideBits <= mostBits && call.flow.isRequested(subject, call)) return undefined;
   const fixed = outsideBits <= mostBits ? 'decisive' : 'every';
   const isNamedWay = namedWays(subject, flows);
   if (integrity === 'untrusted' && call.flow.isCommitted(subject, { ...call, fixed, isNamedWay })) return undefined;
@@ -119,14 +120,6 @@ function namedWays(
 ): (argument: string, from: string) => boolean {
   const mayNameWay = effect === 'state_change' && !labels.egress;
   return (argument, from) => mayNameWay && flows.some((one) => one.tool === declaredId && one.argument === argument && one.from === from);
-}
-
-/** Tells whether the user asked for this very call, which happens once. */
-function isRequested(subject: PolicySubject, { args, flow, spent }: PolicyCall): boolean {
-  const decisive = subject.labels.decisive ?? Object.keys(args);
-  const isSame = (other: JsonObject): boolean => decisive.every((name) => isDeepStrictEqual(other[name], args[name]));
-  const isRepeated = spent.calls.some((one) => one.declaredId === subject.declaredId && isSame(one.args));
-  return !isRepeated && flow.isRequested(subject, args);
 }
 
 /** Decides by origin: decisive arguments must come from the user, and the others may come from anywhere, as long as no private data can leave in them. */
@@ -286,9 +279,9 @@ export class MessageFlow implements InformationFlow {
     return this.trusted.has(value) || this.outer?.isTraced(value) === true;
   }
 
-  isRequested(tool: PolicyTool, args: JsonObject): boolean {
-    this.request ??= new UserRequest(this.messages.filter(isOfUser).flatMap(textsOf));
-    return this.request.names(tool, args) || this.outer?.isRequested(tool, args) === true;
+  isRequested(tool: PolicyTool, call: RequestableCall): boolean {
+    this.request ??= new UserRequest(wordsOfTurn(this.messages));
+    return this.request.names(tool, call) || this.outer?.isRequested(tool, call) === true;
   }
 
   get mayCommit(): boolean {
@@ -357,6 +350,15 @@ function isOutsideResult(message: Message): message is ToolMessage {
 function isPrivateContent(message: Message): boolean {
   if (message.role === 'assistant') return message.labels?.reads === 'private';
   return message.labels?.reads !== 'public';
+}
+
+/** The user's words since the last answer to them: what they had asked for before it was done, or refused. */
+function wordsOfTurn(messages: readonly Message[]): readonly string[] {
+  const answered = messages.findLastIndex((message) => message.role === 'assistant' && (message.toolCalls ?? []).length === 0);
+  return messages
+    .slice(answered + 1)
+    .filter(isOfUser)
+    .flatMap(textsOf);
 }
 
 /** Tells whether a message is in the user's own words. */

@@ -1,6 +1,6 @@
-import { isJsonList, isJsonObject, isWebAddress, type JsonObject, type JsonValue } from '@toolloop/protocol';
+import { isJsonList, isJsonObject, type JsonObject, type JsonValue } from '@toolloop/protocol';
 import type { JSONSchema7, JSONSchema7Definition } from 'json-schema';
-import type { PolicyTool } from '../contracts/policy.js';
+import type { PolicyTool, RequestableCall } from '../contracts/policy.js';
 
 /** The kinds of values that are told apart in the words of a user. A value of no kind is not traced: a bare word may mean anything. */
 type Kind = 'email' | 'address' | 'iban' | 'phone' | 'date' | 'time' | 'id' | 'amount' | 'number';
@@ -28,7 +28,7 @@ const DIGITS = String.raw`\d+(?:[.,'’]\d+)*`;
 const FINDERS: readonly Finder[] = [
   { kind: 'address', pattern: /\bhttps?:\/\/[^\s<>"'`)\]]+[^\s<>"'`)\].,;:!?]/gi, read: ([text]) => addressOf(text) },
   { kind: 'email', pattern: /[\p{L}\p{N}._%+-]+@[\p{L}\p{N}-]+(?:\.[\p{L}\p{N}-]+)+/giu, read: ([text]) => text.toLowerCase() },
-  { kind: 'iban', pattern: /\b[A-Z]{2}\d{2}(?: ?[A-Z\d]{2,4}){3,8}\b/g, read: ([text]) => ibanOf(text) },
+  { kind: 'iban', pattern: /\b[A-Z]{2}\d{2}(?:[A-Z\d]{11,30}|(?: [A-Z\d]{4}){2,7}(?: [A-Z\d]{1,3})?)\b/g, read: ([text]) => ibanOf(text) },
   { kind: 'date', pattern: /\b(\d{4})-(\d\d)-(\d\d)(?!\d)/g, read: ([, year, month, day]) => dateOf(year, month, day) },
   { kind: 'date', pattern: /\b(\d{1,2})\.(\d{1,2})\.(\d{4})\b/g, read: ([, day, month, year]) => dateOf(year, month, day) },
   { kind: 'date', pattern: /\b(\d{1,2})\/(\d{1,2})\/(\d{4})\b/g, read: ([, one, other, year]) => slashedDate(year, one, other) },
@@ -57,8 +57,8 @@ const FINDERS: readonly Finder[] = [
   { kind: 'phone', pattern: /\+\d[\d ()/.-]{6,18}\d/g, read: ([text]) => `+${text.replaceAll(/\D/g, '')}` },
   {
     kind: 'amount',
-    pattern: new RegExp(String.raw`${CURRENCY} ?(${DIGITS})|(${DIGITS}) ?${CURRENCY}`, 'gi'),
-    read: ([, behind, before]) => numberOf(behind ?? before ?? ''),
+    pattern: new RegExp(String.raw`(${CURRENCY}) ?(${DIGITS})|(${DIGITS}) ?(${CURRENCY})`, 'gi'),
+    read: ([, before = '', behind = '', number = '', after = '']) => amountOf(behind || number, before || after),
   },
   { kind: 'id', pattern: /#?[\p{L}\p{N}]+(?:[-_:#.][\p{L}\p{N}]+)*/gu, read: ([text]) => (isId(text) ? text : undefined) },
   { kind: 'number', pattern: new RegExp(String.raw`-?\b${DIGITS}`, 'g'), read: ([text]) => numberOf(text) },
@@ -71,7 +71,10 @@ const RANGE =
   /\b(?:between|from|up to|at (?:most|least)|more than|less than|over|under|above|below|about|around|approximately|until|before|after|max(?:imum)?|min(?:imum)?|zwischen|bis|höchstens|mindestens|etwa|ungefähr)\W*$/i;
 /** The end of a range: the number behind `and` in "between 5 and 50". */
 const RANGE_END = /\b(?:between|from|zwischen|von|entre|de)\b[^.;!?]*(?:\b(?:and|to|until|till|bis|und|et|y|à|a)\b|[-–—])\s*$/i;
-const CONTINUED = /^\s*(?:-|–|—|to\b|and above|or (?:more|less|fewer|above|below)|bis\b|oder\b|±)/i;
+const CONTINUED = /^\s*(?:-|–|—|to\s*\P{L}?\d|and above|or (?:more|less|fewer|above|below)|bis\b|oder\b|±)/iu;
+/** A sentence that takes back what was asked for before it. */
+const REVOKED =
+  /^\W*(?:no|nope|nein|non|halt|stop|wait|warte|hold on)\s*(?:[,!.;…–—-]|$)|\b(?:never ?mind|chang(?:ed?|ing) my mind|forget (?:it|that|about)|do nothing|not yet)\b|\b(?:don['’]?t|do not)\W*$/i;
 
 /** A word where a sentence asks for something: at its beginning, behind a condition, or behind words that make it a request. Anywhere else it may tell what was, or what others want. */
 const ASKING =
@@ -92,24 +95,43 @@ export class UserRequest {
   /** Those of the sentences that ask for something. */
   private readonly requested: readonly NamedValue[];
   private readonly words: ReadonlySet<string>;
+  /** All words, of whatever sentence. */
+  private readonly mentioned: ReadonlySet<string>;
   private readonly commands: ReadonlySet<string>;
 
   constructor(texts: readonly string[]) {
     const sentences = texts.flatMap((text) => text.normalize('NFKC').split(/(?<=[.!?;])\s+|\n+/));
     this.named = sentences.flatMap(valuesIn);
-    const asking = sentences.filter((sentence) => commandsIn(sentence).length > 0);
+    const said = sentences.slice(
+      Math.max(
+        0,
+        sentences.findLastIndex((sentence) => REVOKED.test(sentence)),
+      ),
+    );
+    const asking = said.filter((sentence) => commandsIn(sentence).length > 0);
     this.requested = asking.flatMap(valuesIn);
-    this.words = new Set(asking.flatMap((sentence) => wordsIn(sentence).map(stemOf)));
+    this.words = new Set(asking.flatMap(stemsIn).concat(currenciesIn(this.requested)));
+    this.mentioned = new Set(sentences.flatMap(stemsIn).concat(currenciesIn(this.named)));
     this.commands = new Set(asking.flatMap((sentence) => commandsIn(sentence).map(stemOf)));
   }
 
-  /** Tells whether the user named a tool and every decisive argument of a call of it, and nothing else that could stand in its place. */
-  names({ declaredId, inputSchema, labels }: Pick<PolicyTool, 'declaredId' | 'inputSchema' | 'labels'>, args: JsonObject): boolean {
-    if (!this.hasWordsOf(declaredId)) return false;
+  /** Tells whether the user named a tool, its instance and every decisive argument of a call of it, and nothing else that could stand in its place. What they asked for happens once, in whatever notation. */
+  names(tool: RequestedTool, { args, instanceId, spent }: RequestableCall): boolean {
+    if (!this.hasWordsOf(tool.declaredId)) return false;
+    const telling = this.tellingIn(tool, args);
+    const values = telling.map(normalOf);
+    const isMade = ({ declaredId, args: before }: RequestableCall['spent']['calls'][number]): boolean =>
+      declaredId === tool.declaredId && isSameSet(this.tellingIn(tool, before).map(normalOf), values);
+    const instance = instanceId === undefined ? [] : [{ name: '', place: '', value: instanceId, schema: {} }];
+    const all = [...instance, ...telling];
+    return all.length > 0 && all.every((value) => this.isTraced(value, all)) && !spent.calls.some(isMade);
+  }
+
+  /** The values that decide what a call does, without switches and choices that need not be named. */
+  private tellingIn({ inputSchema, labels }: RequestedTool, args: JsonObject): readonly Argument[] {
     const names = labels.decisive ?? Object.keys(args);
-    const values = names.flatMap((name) => argumentsIn(name, args[name], propertyOf(inputSchema, name)));
-    const telling = values.filter((value) => !this.isGiven(value));
-    return telling.length > 0 && telling.every((value) => this.isTraced(value, telling));
+    const values = names.flatMap((name) => argumentsIn({ name, place: name, schema: propertyOf(inputSchema, name) }, args[name]));
+    return values.filter((value) => !this.isGiven(value));
   }
 
   /** The last part of the id: its verb, and one more of its words where it has more. */
@@ -119,43 +141,73 @@ export class UserRequest {
     return others.length === 0 || others.some((word) => this.words.has(stemOf(word)));
   }
 
-  /** A switch or a choice only as its default, or as it was named. */
+  /** A switch or a choice only as its default, or as it was named; and never where another choice was mentioned as well. */
   private isGiven({ name, value, schema }: Argument): boolean {
-    if (schema.default !== undefined && value === schema.default) return true;
-    if (typeof value === 'boolean') return value && wordsIn(name).every((word) => this.words.has(stemOf(word)));
-    if (!schema.enum || typeof value !== 'string') return false;
-    const words = wordsIn(value);
-    return words.length > 0 && words.every((word) => this.words.has(stemOf(word)));
+    const isDefault = schema.default !== undefined && value === schema.default;
+    if (typeof value === 'boolean') return value && areIn(this.words, name) ? true : isDefault && !areIn(this.mentioned, name);
+    if (!schema.enum || typeof value !== 'string') return isDefault;
+    const own = new Set(stemsIn(value));
+    const isOther = (one: unknown): boolean => typeof one === 'string' && !areIn(own, one) && areIn(this.mentioned, one);
+    return (isDefault || areIn(this.words, value)) && !schema.enum.some(isOther);
   }
 
-  /** The user must have named no other value of the kind that the call does not take: which of them they meant, someone else could have decided. */
-  private isTraced({ name, value, schema }: Argument, all: readonly Argument[]): boolean {
-    if (typeof value === 'boolean' || schema.enum) return false;
-    const kinds = typeof value === 'number' ? numberKinds(name) : kindsOf(value);
-    return kinds.some(({ kind, value: normal }) => {
-      const named = new Set(this.named.flatMap((one) => (one.kind === kind ? [one.value] : [])));
-      const taken = all.filter((other) => kindsIn(other).some((one) => one.kind === kind && named.has(one.value)));
-      const isRequested = this.requested.some((one) => one.kind === kind && one.value === (normal ?? String(value)));
-      return isRequested && named.size <= new Set(taken.map((other) => String(other.value))).size;
-    });
+  /** The user must have named no other value of the kind that the call does not take at this place: which of them they meant, someone else could have decided. */
+  private isTraced(argument: Argument, all: readonly Argument[]): boolean {
+    const { value, schema, place } = argument;
+    const [kind] = kindsIn(argument);
+    if (!kind || typeof value === 'boolean' || schema.enum) return false;
+    const ofKind = (named: readonly NamedValue[]): readonly string[] => named.flatMap((one) => readAs(kind.kind, one));
+    const named = new Set(ofKind(this.named));
+    const taken = all.flatMap((other) => (other.place === place ? ofKind(kindsIn(other)) : [])).filter((one) => named.has(one));
+    return ofKind(this.requested).includes(kind.value) && named.size <= new Set(taken).size;
   }
+}
+
+type RequestedTool = Pick<PolicyTool, 'declaredId' | 'inputSchema' | 'labels'>;
+
+/** Returns a named value as one of a kind. A number may be any amount that was named. */
+function readAs(kind: Kind, one: NamedValue): readonly string[] {
+  if (kind === 'number' && one.kind === 'amount') return [one.value.split(' ', 1)[0] ?? ''];
+  return one.kind === kind ? [one.value] : [];
+}
+
+function currenciesIn(named: readonly NamedValue[]): readonly string[] {
+  return named.flatMap(({ kind, value }) => (kind === 'amount' ? value.split(' ').slice(1) : []));
+}
+
+function areIn(words: ReadonlySet<string>, text: string): boolean {
+  const all = stemsIn(text);
+  return all.length > 0 && all.every((word) => words.has(word));
+}
+
+function isSameSet(some: readonly string[], others: readonly string[]): boolean {
+  const [one, other] = [new Set(some), new Set(others)];
+  return one.size === other.size && [...one].every((value) => other.has(value));
 }
 
 /** A scalar of a call's arguments. */
 interface Argument {
   readonly name: string;
+  /** The place in the call that it fills. The items of a list of scalars fill one. */
+  readonly place: string;
   readonly value: string | number | boolean;
   readonly schema: JSONSchema7;
 }
 
-function argumentsIn(name: string, value: JsonValue | undefined, schema: JSONSchema7): readonly Argument[] {
+function argumentsIn(at: Omit<Argument, 'value'>, value: JsonValue | undefined): readonly Argument[] {
+  const { place, schema } = at;
   if (value === undefined || value === null || value === '') return [];
-  if (isJsonList(value)) return value.flatMap((item) => argumentsIn(name, item, itemsOf(schema)));
-  if (!isJsonObject(value)) return [{ name, value, schema }];
+  if (isJsonList(value)) {
+    const items = itemsOf(schema);
+    return value.flatMap((item, index) =>
+      argumentsIn({ ...at, schema: items, place: isJsonObject(item) ? `${place}/${index}` : place }, item),
+    );
+  }
+  if (!isJsonObject(value)) return [{ ...at, value }];
   return Object.entries(value).flatMap(([key, item]) => {
     const isDeclared = schema.properties !== undefined && Object.hasOwn(schema.properties, key);
-    const inner = argumentsIn(key, item, propertyOf(schema, key));
-    return isDeclared ? inner : inner.concat({ name: key, value: key, schema: {} });
+    const inner = argumentsIn({ name: key, place: `${place}/${key}`, schema: propertyOf(schema, key) }, item);
+    return isDeclared ? inner : inner.concat({ name: key, place, value: key, schema: {} });
   });
 }
 
@@ -171,33 +223,27 @@ function itemsOf({ items }: JSONSchema7): JSONSchema7 {
 const NAME_OF_ID =
   /(?:^|[^a-z])(?:id|ids|key|no|nr|number|ref|reference|code|index)$|(?:Id|Ids|Key|No|Nr|Number|Ref|Reference|Code|Index)$/;
 
-/** The kinds that a numeric argument can have: a number alone is no id. */
-function numberKinds(name: string): readonly { readonly kind: Kind; readonly value?: string }[] {
-  return NAME_OF_ID.test(name) ? [] : [{ kind: 'amount' }, { kind: 'number' }];
-}
-
+/** The kind of an argument, and its normal form. A number alone is no id. */
 function kindsIn({ name, value }: Argument): readonly NamedValue[] {
   if (typeof value === 'string') return kindsOf(value);
-  return typeof value === 'number' ? numberKinds(name).map(({ kind }) => ({ kind, value: String(value) })) : [];
+  return typeof value === 'number' && !NAME_OF_ID.test(name) ? [{ kind: 'number', value: String(value) }] : [];
 }
 
-/** The kinds of a text that is one value as a whole, but for a number: a text of digits alone would be an id. */
+function normalOf(argument: Argument): string {
+  return kindsIn(argument)[0]?.value ?? String(argument.value);
+}
+
+/** The kinds of a text that is one value as a whole, but for a number: a text of digits alone would be an id. What only looks like the user's value is another. */
 function kindsOf(text: string): readonly NamedValue[] {
-  const trimmed = text.normalize('NFKC').trim();
-  const [date = '', clock] = trimmed.split(/[T ](?=\d\d:)/);
-  if (clock !== undefined) return [];
+  const trimmed = text.trim();
+  if (/[T ]\d\d:/.test(trimmed) || trimmed.normalize('NFKC') !== trimmed) return [];
   for (const { kind, pattern, read } of FINDERS) {
     const [found] = trimmed.matchAll(pattern);
     if (!found || found[0] !== trimmed || kind === 'number') continue;
     const value = read(found);
     if (value !== undefined) return [{ kind, value }];
   }
-  return kindOfCompact(date);
-}
-
-/** An IBAN or a phone number as programs write them. */
-function kindOfCompact(text: string): readonly NamedValue[] {
-  const iban = ibanOf(text);
+  const iban = ibanOf(trimmed); // in small letters
   return iban === undefined ? [] : [{ kind: 'iban', value: iban }];
 }
 
@@ -264,7 +310,8 @@ function numberOf(text: string): string | undefined {
   return readings.size === 1 ? String(only) : undefined;
 }
 
-function asNumber(text: string, grouping: RegExp, decimal: string): number {
+/** Reads a number in one of the notations of different countries; NaN where it is none in that one. */
+export function asNumber(text: string, grouping: RegExp, decimal: string): number {
   const [whole = '', fraction = '', ...more] = text.split(decimal);
   const [first = '', ...groups] = whole.split(grouping);
   const isGrouped = groups.every((group) => group.length === 3) && (groups.length === 0 || first.replace('-', '').length <= 3);
@@ -277,6 +324,27 @@ function isId(text: string): boolean {
   return text.length >= 4 && /\d/.test(text) && /[\p{L}#]/u.test(text) && !/^\d+(?:st|nd|rd|th)$/i.test(text);
 }
 
+const CURRENCIES: Readonly<Record<string, string>> = {
+  $: 'usd',
+  dollar: 'usd',
+  '€': 'eur',
+  euro: 'eur',
+  '£': 'gbp',
+  pound: 'gbp',
+  '¥': 'jpy',
+  franc: 'chf',
+};
+
+/** An amount of another currency is another. */
+function amountOf(digits: string, currency: string): string | undefined {
+  const [number, name] = [numberOf(digits), currency.toLowerCase().replace(/s$/, '')];
+  return number === undefined ? undefined : `${number} ${CURRENCIES[name] ?? name}`;
+}
+
+function stemsIn(text: string): readonly string[] {
+  return wordsIn(text).map(stemOf);
+}
+
 function wordsIn(text: string): readonly string[] {
   const parted = text.replaceAll(/([\p{Ll}\d])(\p{Lu})/gu, '$1 $2').toLowerCase();
   return parted.match(/[\p{L}\p{N}]+/gu) ?? [];
@@ -287,78 +355,4 @@ function stemOf(word: string): string {
   const stem = word.replace(/(?:ing|ed|es|s|e)$/, '');
   const short = stem.length >= 3 ? stem : word;
   return short.replace(/([b-df-hj-np-tv-z])\1$/, '$1');
-}
-
-/** The characters of a word: letters and digits of any script. */
-const WORD = /[\p{L}\p{N}]/u;
-/** The characters that join two words into one name: `a.b`, `a-b`, `a@b`, `a/b`. */
-const JOINT = /[.\-_@/\\:+~=&%#']/;
-const DIGIT = /\p{N}/u;
-const NUMBERS = /-?\d+(?:[.,]\d+)*/g;
-
-/** The words with authority in a run, in which values are looked up. */
-export class TrustedText {
-  private readonly texts: readonly string[];
-  private lowered: readonly string[] | undefined;
-  private numbers: ReadonlySet<number> | undefined;
-
-  constructor(texts: readonly string[]) {
-    this.texts = texts.map(plain);
-  }
-
-  /**
-   * Tells whether the words contain a value. A text must occur as whole words, in any spacing, and in any case if it has no digits: `KX-7` and `kx-7` may be two
-   * things. A web address must occur letter by letter, since the case of each could tell its host something. A number may be written in any of the usual ways.
-   */
-  has(value: string | number): boolean {
-    if (isWebAddress(value)) return this.texts.some((text) => standsIn(value, text));
-    return typeof value === 'number' ? this.hasNumber(value) : this.hasWords(plain(value));
-  }
-
-  private hasWords(words: string): boolean {
-    if (!WORD.test(words)) return false;
-    if (DIGIT.test(words)) return this.texts.some((text) => standsIn(words, text));
-    const lower = words.toLowerCase();
-    this.lowered ??= this.texts.map((text) => text.toLowerCase());
-    return this.lowered.some((text) => standsIn(lower, text));
-  }
-
-  private hasNumber(value: number): boolean {
-    this.numbers ??= new Set(this.texts.flatMap((text) => (text.match(NUMBERS) ?? []).flatMap(readingsOf)));
-    return this.numbers.has(value);
-  }
-}
-
-function plain(text: string): string {
-  return text.normalize('NFC').replace(/\s+/g, ' ').trim();
-}
-
-/** Tells whether a text contains words, but not within a longer word or name: `5` is not in `50`, `ann@a.org` not in `joann@a.org`, and `tea.co` not in `tea.co.uk`. */
-function standsIn(words: string, text: string): boolean {
-  for (let at = text.indexOf(words); at >= 0; at = text.indexOf(words, at + words.length)) {
-    const end = at + words.length;
-    const goesOnBefore = continues(words.charAt(0), text.charAt(at - 1), text.charAt(at - 2));
-    if (!goesOnBefore && !continues(words.charAt(words.length - 1), text.charAt(end), text.charAt(end + 1))) return true;
-  }
-  return false;
-}
-
-/** Tells whether a word continues beyond its edge, directly or behind a joint. */
-function continues(edge: string, next: string, afterNext: string): boolean {
-  if (!WORD.test(edge)) return JOINT.test(edge) && WORD.test(next);
-  return WORD.test(next) || (JOINT.test(next) && WORD.test(afterNext));
-}
-
-/** Reads a number in the notations of different countries: `1,234.50`, `1.234,50` and `3,5`. Every possible meaning counts: `1.234` has two. */
-function readingsOf(written: string): number[] {
-  return [numberIn(written, ',', '.'), numberIn(written, '.', ',')].filter((value) => !Number.isNaN(value));
-}
-
-function numberIn(written: string, grouping: string, decimal: string): number {
-  const [whole = '', fraction = '', ...more] = written.split(decimal);
-  const [first = '', ...groups] = whole.split(grouping);
-  const isGrouped = groups.every((group) => group.length === 3) && (groups.length === 0 || first.replace('-', '').length <= 3);
-  return more.length === 0 && isGrouped && !fraction.includes(grouping)
-    ? Number(`${first}${groups.join('')}.${fraction || '0'}`)
-    : Number.NaN;
 }

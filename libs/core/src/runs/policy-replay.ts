@@ -11,16 +11,18 @@ import {
   type Usage,
 } from '@toolloop/protocol';
 import type { ToolCatalog } from '../catalog/tool-catalog.js';
-import type { PolicyActor, PolicyCall } from '../contracts/policy.js';
+import type { Endorsed, PolicyActor, PolicyCall } from '../contracts/policy.js';
 import type { PolicyScope, PolicyVersion } from '../contracts/policy-store.js';
 import type { RunLog, RunRecord } from '../contracts/stores.js';
 import type { Tool } from '../contracts/tool.js';
-import { assistantMessage } from '../loop/loop-state.js';
+import { VALUE_TOOL_IDS } from '../execution/run-tools.js';
+import { assistantMessage, hiddenIn } from '../loop/loop-state.js';
 import { wholeRun } from '../loop/run-log.js';
 import type { SavedRun } from '../loop/saved-run.js';
 import { MessageFlow } from '../policy/flow.js';
 import { type DataPolicyEngine, decide, subjectOf } from '../policy/policy-engine.js';
 import { SpendingLedger, type SpentCall } from '../policy/spending.js';
+import { type ExpandedArguments, RunValues } from '../policy/value-references.js';
 import { VouchedTools } from '../policy/vouched-tools.js';
 import { canonicalJson, parseJson, toJson } from '../schema/canonical-json.js';
 import { optionalNullRemoval } from '../schema/optional-nulls.js';
@@ -85,7 +87,7 @@ export type PolicyDraft = Pick<PolicyVersion, 'tenant' | 'policies' | 'endorsed'
 
 type DecidedAgain = Pick<ReplayedRun, 'decided' | 'changed' | 'skipped'>;
 
-type LabelledTool = Pick<Tool, 'spec' | 'origin'>;
+type LabelledTool = Pick<Tool, 'spec' | 'origin' | 'subRun'>;
 
 const NOTHING: DecidedAgain = { decided: 0, changed: [], skipped: [] };
 const EVENTS = 500;
@@ -125,7 +127,7 @@ export class PolicyReplayer {
     const { state, pending } = saved;
     const decides = await this.decisionsOf(run, saved);
     const messages = pending ? [...state.messages, assistantMessage(pending.answer)] : state.messages;
-    const past = new RunPast(messages, await usageBySteps(this.sources.log, run), this.validators);
+    const past = new RunPast(messages, await usageBySteps(this.sources.log, run), this.validators, saved.approvals);
     const made = [...state.records, ...(pending?.outcomes.map(({ record }) => record) ?? [])];
     const inner = made.flatMap(({ subRun }) => subRun?.toolCalls ?? []);
     const calls = made.flatMap((record) => this.replayed(record, past, decides));
@@ -158,7 +160,7 @@ export class PolicyReplayer {
     const { toolCallId, step } = record;
     if (!before || declaredId === undefined) return [];
     const tool = this.toolOf(declaredId);
-    const call = tool && past.callOf(record, tool.spec.inputSchema);
+    const call = tool && past.callOf({ ...record, endorsedBy: before.endorsedBy }, tool);
     if (!tool || !call) return [{ toolCallId, why: tool ? 'no_arguments' : 'tool_gone' }];
     const after = decides(tool, call);
     if (before.kind !== 'deny' && MADE.has(record.status)) past.spend({ declaredId, trusted: tool.origin.trusted, args: call.args });
@@ -173,6 +175,9 @@ export class PolicyReplayer {
   }
 }
 
+/** A record of a call, and the approval on which its decision rested. */
+type ReplayedRecord = Pick<ToolInvocationRecord, 'toolCallId' | 'step' | 'entity' | 'id'> & { readonly endorsedBy: string | undefined };
+
 /** A call in the transcript, and the place of its message there. */
 type AskedCall = Pick<ToolCall, 'name' | 'arguments'> & { readonly at: number };
 
@@ -180,13 +185,18 @@ type AskedCall = Pick<ToolCall, 'name' | 'arguments'> & { readonly at: number };
 class RunPast {
   private readonly asked: ReadonlyMap<string, AskedCall>;
   private readonly spent = new SpendingLedger();
+  private readonly values = new RunValues();
+  /** The approvals that were given by now, of those in which people trusted something. */
+  private readonly given = new Set<string | undefined>();
   private flow = MessageFlow.of([]);
 
   constructor(
     private readonly messages: readonly Message[],
     private readonly usage: ReadonlyMap<number, Usage>,
     private readonly validators: SchemaValidators,
+    private readonly approvals: SavedRun['approvals'],
   ) {
+    this.values.learn(hiddenIn(messages));
     const calls = messages.flatMap((message, at) =>
       message.role === 'assistant' ? (message.toolCalls ?? []).map((call) => [call.toolCallId, { ...call, at }] as const) : [],
     );
@@ -194,15 +204,35 @@ class RunPast {
   }
 
   /** The facts of a call on which its decision rests; undefined where the transcript has no arguments of it. */
-  callOf(record: Omit<ToolInvocationRecord, 'decision' | 'declaredId'>, schema: JSONSchema7): PolicyCall | undefined {
-    const { toolCallId, step, entity, id } = record;
+  callOf(record: ReplayedRecord, tool: LabelledTool): PolicyCall | undefined {
+    const { toolCallId, step, entity, id, endorsedBy } = record;
     const asked = this.asked.get(toolCallId);
-    const args = asked && sentBy(asked, id);
-    if (!args) return undefined;
+    const sent = asked && this.expanded(sentBy(asked, id), tool);
+    if (!sent) return undefined;
     this.flow = this.flow.at(this.messages.slice(0, asked.at + 1));
     const { inputTokens, outputTokens, costUsd = 0, hasUnknownCost = false } = this.usage.get(step) ?? NO_USAGE;
     Object.assign(this.spent, { tokens: inputTokens + outputTokens, usd: costUsd, hasUnknownCost });
-    return { args: this.read(args, schema), flow: this.flow, spent: this.spent, ...(entity && { instanceId: entity.instanceId }) };
+    const known = { endorsed: this.endorsedAt(toolCallId, endorsedBy), ...(entity && { instanceId: entity.instanceId }) };
+    return { ...sent, args: this.read(sent.args, tool.spec.inputSchema), flow: this.flow, spent: this.spent, ...known };
+  }
+
+  /** Puts texts in the place of references, as the call did. One to nothing was no call. */
+  private expanded(args: JsonObject | undefined, { spec, subRun }: LabelledTool): ExpandedArguments | undefined {
+    if (!args || subRun || VALUE_TOOL_IDS.has(spec.declaredId)) return args && { args, outside: [] };
+    try {
+      return this.values.expand(args);
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** The things that people trusted before a call: its own approval holds from the next one on. That of a sub-run is known where a decision names it. */
+  private endorsedAt(toolCallId: string, endorsedBy: string | undefined): readonly Endorsed[] {
+    const { asked, endorsed = [] } = this.approvals;
+    if (endorsedBy !== undefined) this.given.add(endorsedBy);
+    const trusted = endorsed.flatMap((one) => (this.given.has(one.approvalId) ? [one.endorsed] : []));
+    this.given.add(asked.find(([id]) => id === toolCallId)?.[1]);
+    return trusted;
   }
 
   /** The arguments as calls are decided by: optional nulls left out, and defaults filled in. */

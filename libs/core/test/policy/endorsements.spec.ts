@@ -225,6 +225,24 @@ describe('invariant 15: a value that a person trusts with an approval', () => {
     ]);
   });
 
+  it('invariant 15: is named by each decision that rests on it, also behind others that people trust', async () => {
+    const { run, approve, resume, first } = await desk([read, cancel('o-1'), refund('o-2'), cancel('o-1'), refund('o-2'), done], BY_VALUE);
+    const waiting = await run();
+    const { approvalId } = await first();
+    await approve({ arguments: ['id'] });
+    await resume(waiting);
+    const other = await first();
+    await approve({ arguments: ['id'] });
+    const last = await resume(waiting);
+    expect(last.toolCalls.map(({ decision }) => decision?.endorsedBy)).toEqual([
+      undefined,
+      undefined,
+      undefined,
+      approvalId,
+      other.approvalId,
+    ]);
+  });
+
   it('invariant 15: may be a text that no model has read, and another text of the place is asked about', async () => {
     const other = calls(call('mail__read', { n: '2' }));
     const script = [read, sendToNewest, sendToNewest, other, sendToNewest];

@@ -13,6 +13,7 @@ import {
   ToolContext,
   type ToolCallContext,
   ToolField,
+  ToolParam,
   ToolProvider,
 } from '@toolloop/core';
 import { ScriptedModel, call, calls, type ScriptedTurn, text } from '@toolloop/testing';
@@ -88,21 +89,46 @@ const payment = tool({
   execute: (input) => void paid.push(input),
 });
 
-async function run(
-  script: readonly ScriptedTurn[],
-  { policy = {}, ...request }: Partial<Omit<LoopRequest, 'policy'>> & { policy?: Partial<Policy> } = {},
-) {
+@ToolProvider({ prefix: 'invoice', instanceIdProperty: 'number' })
+class Invoice {
+  @ToolField({ origin: 'application' })
+  @Expose()
+  number!: string;
+
+  @LlmTool({ description: 'Refunds an amount.', effect: 'state_change', reveal: [] })
+  refund(@ToolParam('amount', { description: 'How much', minimum: 0 }) amount: number): void {
+    paid.push({ number: this.number, amount });
+  }
+}
+
+const invoices = tool({
+  id: 'shop__invoices',
+  description: 'Lists invoices.',
+  effect: 'read_only',
+  output: [Invoice],
+  execute: () => ['A-100', 'B-200'].map((number) => Object.assign(new Invoice(), { number })),
+});
+
+function shopOf(script: readonly ScriptedTurn[], policy: Partial<Policy> = {}) {
   const flow: FlowLevel = 'taint';
-  const model = new ScriptedModel([...script, text('Done.')]);
-  const shop = await openShop(model, {
+  return openShop(new ScriptedModel([...script, text('Done.')]), {
     policy: { version: 'v1', allow: ['*'], flow, ...policy },
-    tools: [flag, payment],
+    tools: [flag, payment, invoices],
+    entities: [Invoice],
     providers: [ProfileTools],
   });
+}
+
+async function run(
+  script: readonly ScriptedTurn[],
+  { policy, ...request }: Partial<Omit<LoopRequest, 'policy'>> & { policy?: Partial<Policy> } = {},
+) {
+  const shop = await shopOf(script, policy);
   return shop.run(ask(request));
 }
 
 const pay = calls(call('shop__payInvoice', { amount: 100 }));
+const look = calls(call('shop__flag'));
 
 describe('invariant 15: a result by its fields', () => {
   it('invariant 15: taints nothing with the own profile of the actor', async () => {
@@ -127,6 +153,34 @@ describe('invariant 15: a result by its fields', () => {
     expect(requested.finishReason).toBe('stop');
     const twice = await run([calls(call('shop__flag')), pay, pay], { prompt });
     expect(twice.finishReason).toBe('waiting');
+  });
+
+  it('invariant 15: goes by the last words of the user, so that no turn repeats what was asked for before', async () => {
+    const shop = await shopOf([pay, text('Paid.'), look, pay]);
+    const first = await shop.run(ask({ prompt: 'Pay the invoice: $100.', conversationId: 'c-1' }));
+    expect(first.finishReason).toBe('stop');
+    const second = await shop.run(ask({ prompt: 'Does anyone like it?', conversationId: 'c-1' }));
+    expect(second.finishReason).toBe('waiting');
+  });
+
+  it('invariant 15: counts the bits of a conversation, and goes unasked in its next turn where the user asks for it then', async () => {
+    const ends: string[] = [];
+    for (const outsideBits of [4, 1]) {
+      const shop = await shopOf([look, text('A stranger does.'), look, pay, text('Paid.')], { outsideBits });
+      await shop.run(ask({ prompt: 'Does anyone like it?', conversationId: 'c-1' }));
+      ends.push((await shop.run(ask({ prompt: 'Pay the invoice: $100.', conversationId: 'c-1' }))).finishReason);
+    }
+    expect(ends).toEqual(['stop', 'waiting']);
+  });
+
+  it('invariant 15: calls a tool of the very instance that the user named, and of no other', async () => {
+    const prompt = 'If a stranger likes it, refund $50 of invoice A-100.';
+    const ends: string[] = [];
+    for (const id of ['A-100', 'B-200']) {
+      const refund = calls(call(`invoice_${id}_refund`, { amount: 50 }));
+      ends.push((await run([calls(call('shop__invoices')), look, refund], { prompt })).finishReason);
+    }
+    expect(ends).toEqual(['stop', 'waiting']);
   });
 
   it('invariant 15: asks for that too, once more bits were read than the budget has', async () => {

@@ -10,12 +10,17 @@ const inputSchema: JSONSchema7 = {
     express: { type: 'boolean' },
     reason: { type: 'string', enum: ['no_longer_needed', 'ordered_by_mistake'] },
     currency: { type: 'string', default: 'EUR', enum: ['EUR', 'USD'] },
+    notify: { type: 'boolean', default: true },
   },
 };
 const bank = subjectOf({ declaredId: 'bank__transferMoney', inputSchema });
 
-function asksFor(text: string, args: JsonObject): boolean {
-  return new UserRequest([text]).names(bank, args);
+function callWith(args: JsonObject, ...before: readonly JsonObject[]) {
+  return { args, spent: { calls: before.map((one) => ({ declaredId: bank.declaredId, trusted: true, args: one })) } };
+}
+
+function asksFor(text: string, args: JsonObject, ...before: readonly JsonObject[]): boolean {
+  return new UserRequest([text]).names(bank, callWith(args, ...before));
 }
 
 const IBAN = 'DE89370400440532013000';
@@ -36,6 +41,11 @@ describe('the values that a user names', () => {
     ['Transfer money and call +49 (30) 123-4567.', '+49301234567'],
     ['Transfer money for order #W2378156.', '#W2378156'],
     ['Transfer money for https://example.com/a.', 'https://example.com/a'],
+    [`Transfer 50 EUR of money to ${IBAN}.`, 50],
+    [`Transfer money to ${IBAN} 50 EUR.`, IBAN],
+    ['Transfer money to DE89 3704 0044 0532 0130 00 50 EUR.', IBAN],
+    ['Transfer money, €50.', '50 EUR'],
+    ['No, wait. Transfer the money to KX-77.', 'KX-77'],
   ])('are traced by their kind: %s', (text, value) => {
     expect(asksFor(text, { value })).toBe(true);
   });
@@ -59,8 +69,55 @@ describe('the values that a user names', () => {
     ['a choice alone proves nothing', 'Transfer money: no longer needed.', { reason: 'no_longer_needed' }],
     ['a switch that was not named', 'Transfer money, 100 EUR.', { amount: 100, express: true }],
     ['a choice that was not named', 'Transfer money, 100 EUR.', { amount: 100, reason: 'ordered_by_mistake' }],
+    ['another currency is another amount', 'Transfer money, 100 EUR.', { amount: '100 USD' }],
+    ['a default of another currency', 'Transfer money, $100.', { amount: 100, currency: 'EUR' }],
+    ['a number beside an amount may be meant', 'Transfer money, 3 EUR for 50 nights.', { amount: 50 }],
+    ['where the money comes from is not where it goes', 'Transfer money out of AC-100 into AC-200.', { from: 'AC-200', to: 'AC-100' }],
+    ['two numbers may be exchanged', 'Transfer money: rate 5 and hours 20.', { rate: 20, hours: 5 }],
+    [
+      'two parts of one item',
+      'Transfer money: 1 for KX-77 and 2 for KX-88.',
+      {
+        all: [
+          { of: 'KX-77', n: 2 },
+          { of: 'KX-88', n: 1 },
+        ],
+      },
+    ],
+    ['one of two takes the place of the other', 'Transfer money to a@x.org and b@x.org.', { to: ['a@x.org', 'A@x.org'] }],
+    [
+      'another choice was named as well',
+      'Transfer 100 EUR of money. No longer needed, ordered by mistake.',
+      { amount: 100, reason: 'ordered_by_mistake' },
+    ],
+    ['the default is not what was named', 'Transfer money, 100 USD.', { amount: 100, currency: 'EUR' }],
+    ['the default was forbidden', 'Transfer 100 EUR of money. Do not notify them.', { amount: 100, notify: true }],
+    ['letters that only look like those', 'Transfer money to ann@a.org.', { to: 'ａnn@a.org' }],
+    ['it was taken back', 'Transfer money to a@x.org. Wait, do nothing yet.', { to: 'a@x.org' }],
+    ['it was taken back in a word', 'Transfer money to a@x.org. Stop! I changed my mind.', { to: 'a@x.org' }],
+    ['it was refused', 'Transfer money to a@x.org? No.', { to: 'a@x.org' }],
   ])('are not taken for what they are not: %s', (_, text, args) => {
     expect(asksFor(text, args)).toBe(false);
+  });
+
+  it.each<[string, string, JsonObject, JsonObject]>([
+    ['in another notation', `Transfer money into ${IBAN}.`, { to: IBAN }, { to: 'DE89 3704 0044 0532 0130 00' }],
+    ['in other letters', 'Transfer money to a@x.org.', { to: 'a@x.org' }, { to: 'A@X.org' }],
+    ['in another order', 'Transfer money to a@x.org and b@x.org.', { to: ['a@x.org', 'b@x.org'] }, { to: ['b@x.org', 'a@x.org'] }],
+    ['with another switch', 'Transfer money by express, 100 EUR.', { amount: 100 }, { amount: 100, express: true }],
+  ])('are asked for once, and not again %s', (_, text, args, again) => {
+    expect(asksFor(text, again)).toBe(true);
+    expect(asksFor(text, again, args)).toBe(false);
+  });
+
+  it('name the instance on which a tool is called, where it has one', () => {
+    const refund = subjectOf({ declaredId: 'invoice_*_refund', inputSchema: { type: 'object' } });
+    const isOf = (text: string, instanceId: string): boolean =>
+      new UserRequest([text]).names(refund, { ...callWith({ amount: 50 }), instanceId });
+    expect(isOf('Refund 50 EUR of invoice A-100.', 'A-100')).toBe(true);
+    expect(isOf('Refund 50 EUR of invoice A-100.', 'B-200')).toBe(false);
+    expect(isOf('Refund 50 EUR of invoices A-100 and B-200.', 'A-100')).toBe(false);
+    expect(isOf('Refund 50 EUR of the newest invoice.', 'A-100')).toBe(false);
   });
 
   it('may be two where the call takes both', () => {
@@ -86,7 +143,7 @@ describe('the tool that a user names', () => {
   it('is traced by its decisive arguments alone where it says which they are', () => {
     const labels = { returns: 'untrusted', reads: 'private', egress: false, decisive: ['amount'] } as const;
     const request = new UserRequest(['Transfer money: $100.']);
-    expect(request.names({ ...bank, labels }, { amount: 100, memo: 'anything' })).toBe(true);
-    expect(request.names(bank, { amount: 100, memo: 'anything' })).toBe(false);
+    expect(request.names({ ...bank, labels }, callWith({ amount: 100, memo: 'anything' }))).toBe(true);
+    expect(request.names(bank, callWith({ amount: 100, memo: 'anything' }))).toBe(false);
   });
 });
