@@ -126,7 +126,7 @@ export class MessagesAnswer extends WireAnswer {
   }
 
   override takeText(text: string, like: WireObject): void {
-    this.takeBlock({ ...like, delta: { text } });
+    if (!this.blocks.add(like.index, { text })) this.lose();
   }
 
   override recognises(body: WireObject): boolean {

@@ -56,13 +56,12 @@ export class ChatAnswer extends WireAnswer {
     this.take(chunk, 'delta');
   }
 
-  /** Ids, usage and sources replace what the chunk before has said of them, so that a delta of words alone adds only these. */
-  override textIn({ choices, obfuscation }: WireObject): ChunkText | undefined {
+  /** Usage and sources replace what the chunk before has said of them, and the first id counts, so that a delta of words alone adds only these. */
+  override textIn({ choices, id, created, obfuscation }: WireObject): ChunkText | undefined {
     const choice: unknown = Array.isArray(choices) ? choices[0] : undefined;
     const delta = isWireObject(choice) ? choice.delta : undefined;
-    if (!isWireObject(delta) || typeof delta.content !== 'string') return undefined;
-    for (const key in delta) if (key !== 'content' && key !== 'role' && !isEmpty(delta[key])) return undefined;
-    return { text: delta.content, ...(typeof obfuscation === 'string' && { padding: obfuscation }) };
+    if (!isWireObject(choice) || !isWireObject(delta) || !hasTextAlone(delta)) return undefined;
+    return { text: delta.content, unread: { id: id === '' ? undefined : id, created, index: choice.index, obfuscation } };
   }
 
   override recognises(body: WireObject): boolean {
@@ -164,6 +163,11 @@ export class ChatAnswer extends WireAnswer {
     const reason = fromFinishReason(this.finishReason, calls.length > 0);
     return reason === 'stop' && this.collector.refusal !== '' ? 'content_filter' : reason;
   }
+}
+
+function hasTextAlone(delta: WireObject): delta is WireObject & { readonly content: string } {
+  for (const key in delta) if (key !== 'content' && key !== 'role' && !isEmpty(delta[key])) return false;
+  return typeof delta.content === 'string';
 }
 
 function saysSomething(delta: WireObject): boolean {

@@ -7,6 +7,14 @@ const MAX_CHARACTERS = 16 * 1024 * 1024;
 
 const STREAM = { stream: true };
 
+const EVENT_END = '\n\n';
+
+/** The lines of an event up to its payload. */
+const FRAME = /^(?:event: ?[^\r\n]*\n)?data: ?$/;
+
+/** The events behind the last one that was read by its form, after which a read is parsed as a whole. */
+const MOST_OTHERS = 8;
+
 /**
  * Decodes the bytes of an answer into model events, one batch per network read. It accepts an event stream
  * (https://html.spec.whatwg.org/multipage/server-sent-events.html), however its bytes are cut, and the plain JSON of a server that does not stream.
@@ -25,6 +33,14 @@ export class AnswerDecoder {
   private readonly template = new ChunkTemplate();
   /** The chunk of which the template is. */
   private like: WireObject = {};
+  /** What stands before the payload of such a chunk: `data: `, maybe behind the name of its event. Undefined where its event was not read as a whole. */
+  private frame: string | undefined;
+  /** The event that is being parsed, where it is one as a whole. */
+  private raw: string | undefined;
+  /** `true` while no event is read in part. */
+  private isBetween = true;
+  /** The events since the last one that the template has read or was made of. */
+  private others = 0;
 
   constructor(private readonly answer: WireAnswer) {
     this.parser = createParser({
@@ -65,7 +81,7 @@ export class AnswerDecoder {
 
   private take(text: string): void {
     if (this.format === 'events') {
-      this.parser.feed(text);
+      this.takeLines(text);
       return;
     }
     this.body.push(text);
@@ -84,7 +100,37 @@ export class AnswerDecoder {
     this.format = first === '{' || first === '[' ? 'json' : 'events';
     if (this.format === 'json') return;
     this.body = [];
-    this.parser.feed(start);
+    this.takeLines(start);
+  }
+
+  /** Reads event by event, as long as some are read by their form; other events are parsed together. */
+  private takeLines(text: string): void {
+    for (let at = 0; at < text.length && !this.done;) {
+      const end = this.takeLike(text, at);
+      at = end < 0 ? this.parse(text, at) : end;
+    }
+  }
+
+  /** Takes an event that equals the last one but for its text, and returns the place behind it; -1 for any other. */
+  private takeLike(text: string, at: number): number {
+    const { frame, template } = this;
+    if (frame === undefined || !this.isBetween || !text.startsWith(frame, at)) return -1;
+    const end = template.match(text, at + frame.length);
+    if (end < 0 || !text.startsWith(EVENT_END, end)) return -1;
+    this.answer.takeText(template.text, this.like);
+    this.others = 0;
+    return end + EVENT_END.length;
+  }
+
+  /** Parses an event, or all there is where no form is known to help, and returns the place behind it. */
+  private parse(text: string, at: number): number {
+    const end = this.others < MOST_OTHERS ? text.indexOf(EVENT_END, at) : -1;
+    const raw = text.slice(at, end < 0 ? undefined : end + EVENT_END.length);
+    this.raw = this.isBetween && end >= 0 ? raw : undefined;
+    this.others += 1;
+    this.parser.feed(raw);
+    this.isBetween = raw.endsWith(EVENT_END);
+    return at + raw.length;
   }
 
   private takePayload(event: string | undefined, payload: string): void {
@@ -102,28 +148,26 @@ export class AnswerDecoder {
   }
 
   private takeChunk(payload: string): void {
-    const text = this.template.textOf(payload);
-    if (text !== undefined) {
-      this.answer.takeText(text, this.like);
+    const { answer, template } = this;
+    if (template.match(payload, 0) === payload.length) {
+      this.frame ??= frameOf(this.raw, payload);
+      this.others = 0;
+      answer.takeText(template.text, this.like);
       return;
     }
-    this.template.forget();
+    template.forget();
     const chunk = parseWireObject(payload);
-    if (chunk === undefined) this.answer.lose();
-    else this.answer.takeChunk(chunk);
-    if (this.answer.hasEnded) this.finish();
+    if (chunk === undefined) answer.lose();
+    else answer.takeChunk(chunk);
+    if (answer.hasEnded) this.finish();
     else if (chunk !== undefined && this.failure === undefined) this.learn(payload, chunk);
   }
 
   private learn(payload: string, chunk: WireObject): void {
-    const { answer, template } = this;
-    const found = answer.textIn(chunk);
-    if (found === undefined || found.text === '') return;
+    if (!this.template.learn(payload, chunk, (read) => this.answer.textIn(read))) return;
     this.like = chunk;
-    template.learn(payload, found, (marked) => {
-      const read = parseWireObject(marked);
-      return read && answer.textIn(read);
-    });
+    this.frame = frameOf(this.raw, payload);
+    this.others = 0;
   }
 
   private takeBody(text: string): void {
@@ -147,6 +191,12 @@ export class AnswerDecoder {
       retryable: false,
     });
   }
+}
+
+/** Returns what stands before the payload of an event that has no other lines. */
+function frameOf(raw: string | undefined, payload: string): string | undefined {
+  const frame = raw?.endsWith(payload + EVENT_END) === true ? raw.slice(0, -(payload.length + EVENT_END.length)) : '';
+  return FRAME.test(frame) ? frame : undefined;
 }
 
 /** Gemini wraps an error in an array. */
@@ -258,8 +308,8 @@ export abstract class WireAnswer {
   /** Takes a payload of an event stream. */
   abstract takeChunk(chunk: WireObject): void;
   /**
-   * Finds the text of a chunk that adds nothing but this text when it is taken once more: whatever else it says has been said. Chunks that differ from the one before in it alone are then
-   * handed to `takeText`, and are not parsed. By default no chunk is such a one.
+   * Finds the text of a chunk that adds nothing but this text when it is taken once more: whatever else it says has been said. Chunks that differ from the one before in it, and in what
+   * is not read, alone are then handed to `takeText`, and are not parsed. By default no chunk is such a one.
    */
   textIn(_chunk: WireObject): ChunkText | undefined {
     return undefined;
