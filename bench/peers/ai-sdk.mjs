@@ -2,7 +2,7 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { isStepCount, jsonSchema, streamText, tool } from 'ai';
 
 /** AI SDK 7: streamText, its whole stream read. */
-export function create(taskTools, { model, prompt, instructions }) {
+export function create(taskTools, { model, instructions }) {
   const providers = new Map();
   const tools = Object.fromEntries(
     taskTools.map(({ name, description, parameters, execute }) => [
@@ -10,7 +10,7 @@ export function create(taskTools, { model, prompt, instructions }) {
       tool({ description, inputSchema: jsonSchema(parameters), execute }),
     ]),
   );
-  return async ({ steps }, baseURL) => {
+  return async ({ steps, prompt }, baseURL) => {
     const provider = providers.get(baseURL) ?? createOpenAICompatible({ name: 'bench', apiKey: 'none', baseURL, includeUsage: true });
     providers.set(baseURL, provider);
     const result = streamText({ model: provider.chatModel(model), instructions, prompt, tools, stopWhen: isStepCount(steps + 1) });

@@ -4,7 +4,7 @@ import { OpenAI } from 'openai';
 setTracingDisabled(true);
 
 /** OpenAI Agents over chat completions, tracing off, its events read. */
-export function create(taskTools, { model, prompt, instructions }) {
+export function create(taskTools, { model, instructions }) {
   const agents = new Map();
   const tools = taskTools.map(({ name, description, parameters, execute }) =>
     tool({ name, description, parameters, strict: false, execute }),
@@ -13,7 +13,7 @@ export function create(taskTools, { model, prompt, instructions }) {
     const client = new OpenAI({ baseURL, apiKey: 'none' });
     return new Agent({ name: 'bench', instructions, tools, model: new OpenAIChatCompletionsModel(client, model) });
   };
-  return async ({ steps }, baseURL) => {
+  return async ({ steps, prompt }, baseURL) => {
     const agent = agents.get(baseURL) ?? agentAt(baseURL);
     agents.set(baseURL, agent);
     const result = await run(agent, prompt, { stream: true, maxTurns: steps + 1 });

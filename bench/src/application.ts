@@ -1,11 +1,19 @@
 import { type DynamicModule, type Provider } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { LanguageModel, type LoopRequest, RunError, ToolLoopModule, ToolLoopService, type ToolSpec } from '@toolloop/core';
+import {
+  LanguageModel,
+  type LoopRequest,
+  RunError,
+  ToolLoopModule,
+  type ToolLoopOptions,
+  ToolLoopService,
+  type ToolSpec,
+} from '@toolloop/core';
 import { ToolRunner } from '@toolloop/core/internal';
 import type { ModelEvent, ModelRequest } from '@toolloop/protocol';
 
 /** Whom every run of the benchmarks acts for. */
-export const WHO = { actor: { id: 'alice' }, tenant: 'acme' } as const;
+export const WHO = { actor: { id: 'alice', roles: ['staff'] }, tenant: 'acme' };
 
 /** Limits that no benchmark reaches. */
 const NO_LIMITS = { steps: 100_000, callsPerTool: 100_000, identicalCalls: 100_000, injectedTools: 100_000 } as const;
@@ -17,24 +25,29 @@ export interface BenchApplication {
   close(): Promise<void>;
 }
 
-/** @param imports modules beside the loop's */
+/** Options and modules beside those that every benchmark has. */
+export interface Surroundings {
+  readonly options?: Partial<ToolLoopOptions>;
+  readonly imports?: readonly DynamicModule[];
+}
+
 export async function start(
   model: LanguageModel,
   providers: readonly Provider[],
-  imports: readonly DynamicModule[] = [],
+  { options, imports = [] }: Surroundings = {},
 ): Promise<BenchApplication> {
-  const bench = moduleOf(model, providers);
+  const bench = moduleOf(model, providers, options);
   const module = { ...bench, imports: [...(bench.imports ?? []), ...imports] };
   const app = await NestFactory.createApplicationContext(module, { logger: false });
   return { loop: app.get(ToolLoopService), runner: app.get(ToolRunner), close: () => app.close() };
 }
 
 /** The module alone, for who measures the start itself. */
-export function moduleOf(model: LanguageModel, providers: readonly Provider[]): DynamicModule {
+export function moduleOf(model: LanguageModel, providers: readonly Provider[], options: Partial<ToolLoopOptions> = {}): DynamicModule {
   class BenchModule {
     readonly name = 'bench';
   }
-  const loop = ToolLoopModule.forRoot({ model, policy: { allow: ['*'] }, limits: NO_LIMITS });
+  const loop = ToolLoopModule.forRoot({ model, policy: { allow: ['*'] }, limits: NO_LIMITS, ...options });
   return { module: BenchModule, imports: [loop], providers: [...providers] };
 }
 

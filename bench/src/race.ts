@@ -13,8 +13,12 @@ export function entry(
   return { name, units, work: () => repeat(units, () => perform(driver, task, provider)) };
 }
 
+let runs = 0;
+
 /** One run, which must have done the task whole. */
-export async function perform(driver: Driver, task: Task, provider: LocalProvider): Promise<Outcome> {
+export async function perform(driver: Driver, unnumbered: Task, provider: LocalProvider): Promise<Outcome> {
+  runs += 1;
+  const task = { ...unnumbered, number: runs };
   const outcome = await driver.run(task, provider.baseURL(task));
   const { text, toolCalls } = outcome;
   if (toolCalls === task.steps - 1 && text === textOfTask(task)) return outcome;

@@ -64,7 +64,7 @@ function targetText(target: Target): string {
   return `${isMet(target) ? 'holds ' : 'MISSED'} ${what}: ${format(value, 2)} ${unit} (target: at most ${atMost} ${unit})`;
 }
 
-function toTextTable({ columns, rows }: Table): string {
+export function toTextTable({ columns, rows }: Table): string {
   const cells = [
     columns.map(({ title }) => title),
     ...rows.map((row) => columns.map(({ key, digits = 2 }) => format(row[key] ?? null, digits))),

@@ -32,8 +32,8 @@ export const telemetrySuite: Suite = {
     const tracerProvider = new TracerProvider({ spanProcessors: [new BatchSpanProcessor({ exporter: NOWHERE })] });
     const meterProvider = new MeterProvider({ readers: [new PrometheusExporter({ preventServerStart: true })] });
     const bare = await toolloopDrivers();
-    const silent = await toolloopDrivers([TelemetryModule.forRoot()]);
-    const seen = await toolloopDrivers([TelemetryModule.forRoot({ tracerProvider, meterProvider })]);
+    const silent = await toolloopDrivers({ imports: [TelemetryModule.forRoot()] });
+    const seen = await toolloopDrivers({ imports: [TelemetryModule.forRoot({ tracerProvider, meterProvider })] });
     const entries = Object.entries({ [BARE]: bare, [SILENT]: silent, [SEEN]: seen }).flatMap(([name, { drivers }]) =>
       drivers.slice(0, 1).map((driver) => entry(driver, TASK, { provider, runs: 12, name })),
     );

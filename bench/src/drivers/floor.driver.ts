@@ -1,5 +1,6 @@
-import { Agent, request, type IncomingMessage } from 'node:http';
-import { INSTRUCTIONS, MODEL, PROMPT, type Outcome, type Task, type TaskTool } from '../task.js';
+import { Agent, type ClientRequest, type IncomingMessage, request, type RequestOptions } from 'node:http';
+import { Agent as SecureAgent, request as secureRequest } from 'node:https';
+import { INSTRUCTIONS, MODEL, type NumberedTask, type Outcome, promptOf, type TaskTool } from '../task.js';
 import type { Driver } from './driver.js';
 import { argumentsFrom } from './from-arguments.js';
 import { deltaOf } from './from-chunk.js';
@@ -11,20 +12,17 @@ export const FLOOR = 'hand-written on node:http';
  * network read decoded as one batch; one JSON.parse per payload; one promise per answer. It checks nothing and forgives nothing.
  */
 export function floorDriver(tools: readonly TaskTool[]): Driver {
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const agents = { http: new Agent({ keepAlive: true }), https: new SecureAgent({ keepAlive: true }) };
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
   const head = `{"model":${JSON.stringify(MODEL)},"stream":true,"stream_options":{"include_usage":true},"tools":${encodeTools(tools)},"messages":[`;
-  const first = [
-    { role: 'system', content: INSTRUCTIONS },
-    { role: 'user', content: PROMPT },
-  ].map((message) => JSON.stringify(message));
-  const run = async (task: Task, baseURL: string): Promise<Outcome> => {
-    const messages = [...first];
+  const instructions = JSON.stringify({ role: 'system', content: INSTRUCTIONS });
+  const run = async (task: NumberedTask, baseURL: string): Promise<Outcome> => {
+    const messages = [instructions, JSON.stringify({ role: 'user', content: promptOf(task) })];
     let bytesSent = 0;
     for (let toolCalls = 0; ; toolCalls += 1) {
       const body = `${head}${messages.join(',')}]}`;
       bytesSent += Buffer.byteLength(body);
-      const answer = await post(`${baseURL}/chat/completions`, body, agent);
+      const answer = await post(`${baseURL}/chat/completions`, body, agents);
       if (answer.name === '') return { text: answer.text, toolCalls, bytesSent };
       const args = argumentsFrom(answer.arguments);
       const result = JSON.stringify(byName.get(answer.name)?.execute(args));
@@ -35,7 +33,7 @@ export function floorDriver(tools: readonly TaskTool[]): Driver {
       );
     }
   };
-  return { name: FLOOR, speed: 4, run, close: () => agent.destroy() };
+  return { name: FLOOR, speed: 4, run, close: () => [agents.http, agents.https].forEach((agent) => agent.destroy()) };
 }
 
 /** The `tools` of a request, as JSON text. */
@@ -69,10 +67,15 @@ class Answer {
   }
 }
 
-function post(url: string, body: string, agent: Agent): Promise<Answer> {
+interface Agents {
+  readonly http: Agent;
+  readonly https: SecureAgent;
+}
+
+function post(url: string, body: string, agents: Agents): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const headers = { 'content-type': 'application/json', authorization: 'Bearer none', accept: 'text/event-stream' };
-    const sent = request(url, { method: 'POST', agent, headers }, (response: IncomingMessage) => {
+    const sent = open(url, { method: 'POST', headers }, agents, (response) => {
       const answer = new Answer();
       response.setEncoding('utf8');
       response.on('data', (text: string) => answer.take(text));
@@ -82,4 +85,14 @@ function post(url: string, body: string, agent: Agent): Promise<Answer> {
     sent.on('error', reject);
     sent.end(body);
   });
+}
+
+function open(
+  url: string,
+  options: RequestOptions,
+  { http, https }: Agents,
+  onResponse: (response: IncomingMessage) => void,
+): ClientRequest {
+  if (url.startsWith('https:')) return secureRequest(url, { ...options, agent: https }, onResponse);
+  return request(url, { ...options, agent: http }, onResponse);
 }

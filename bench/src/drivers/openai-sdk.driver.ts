@@ -1,6 +1,6 @@
 import { OpenAI } from 'openai';
 import type { ChatCompletionChunk, ChatCompletionMessageParam, ChatCompletionTool } from 'openai/resources/chat/completions';
-import { INSTRUCTIONS, MODEL, PROMPT, type Outcome, type Task, type TaskTool } from '../task.js';
+import { INSTRUCTIONS, MODEL, type NumberedTask, type Outcome, promptOf, type TaskTool } from '../task.js';
 import type { Driver } from './driver.js';
 import { argumentsFrom } from './from-arguments.js';
 
@@ -12,12 +12,12 @@ export function openAiSdkDriver(tools: readonly TaskTool[]): Driver {
     const { name, description, parameters } = tool;
     return { type: 'function', function: { name, description, parameters: { ...parameters } } };
   });
-  const run = async (task: Task, baseURL: string): Promise<Outcome> => {
+  const run = async (task: NumberedTask, baseURL: string): Promise<Outcome> => {
     const client = clients.get(baseURL) ?? new OpenAI({ baseURL, apiKey: 'none' });
     clients.set(baseURL, client);
     const messages: ChatCompletionMessageParam[] = [
       { role: 'system', content: INSTRUCTIONS },
-      { role: 'user', content: PROMPT },
+      { role: 'user', content: promptOf(task) },
     ];
     for (let toolCalls = 0; ; toolCalls += 1) {
       const answer = await ask(client, messages, declared);

@@ -13,14 +13,19 @@ export async function loadPeers(
   const skipped: Skip[] = [];
   for (const [name, file] of Object.entries(PEERS)) {
     try {
-      const module: unknown = await import(new URL(`../../peers/${file}`, import.meta.url).href);
-      drivers.push(driverFrom(module, name, tools));
+      drivers.push(await loadPeer(file, name, tools));
     } catch (error) {
       if (!isNotInstalled(error)) throw error;
       skipped.push({ what: name, why: 'not installed; npm ci --prefix bench/peers' });
     }
   }
   return { drivers, skipped };
+}
+
+/** @throws Error with the code `ERR_MODULE_NOT_FOUND` where bench/peers is not installed */
+export async function loadPeer(file: string, name: string, tools: readonly TaskTool[]): Promise<Driver> {
+  const module: unknown = await import(new URL(`../../peers/${file}`, import.meta.url).href);
+  return driverFrom(module, name, tools);
 }
 
 function isNotInstalled(error: unknown): boolean {

@@ -1,9 +1,9 @@
-import { type DynamicModule, Injectable } from '@nestjs/common';
+import { Injectable, type Type } from '@nestjs/common';
 import { type LanguageModel, LlmTool, type LoopEvent, type RunHandle, ToolInput, ToolProvider } from '@toolloop/core';
 import { openai } from '@toolloop/openai';
 import { IsBoolean, IsInt, IsString, MaxLength, Min } from 'class-validator';
-import { WHO, start } from '../application.js';
-import { INSTRUCTIONS, MODEL, PROMPT, rowsOf, type Outcome, type TaskArguments, type TaskTool } from '../task.js';
+import { start, type Surroundings, WHO } from '../application.js';
+import { INSTRUCTIONS, MODEL, type NumberedTask, type Outcome, promptOf, rowsOf, type TaskArguments, type TaskTool } from '../task.js';
 import type { Driver } from './driver.js';
 
 class SearchInput implements TaskArguments {
@@ -46,17 +46,21 @@ const READ: Readonly<Record<Reading, (handle: RunHandle, onEvent: (event: LoopEv
 /**
  * Toolloop over its OpenAI wire, read in each of its ways, and the tools as the other drivers get them: with the very same schemas.
  *
- * @param imports modules beside the loop's
+ * @param surroundings options, modules and providers beside those of the task
  */
-export async function toolloopDrivers(
-  imports: readonly DynamicModule[] = [],
-): Promise<{ readonly drivers: readonly Driver[]; readonly tools: readonly TaskTool[] }> {
-  const app = await start(openai(MODEL, { apiKey: 'none' }), [TaskTools], imports);
+export async function toolloopDrivers({
+  providers = [],
+  ...surroundings
+}: Surroundings & { readonly providers?: readonly Type[] } = {}): Promise<{
+  readonly drivers: readonly Driver[];
+  readonly tools: readonly TaskTool[];
+}> {
+  const app = await start(openai(MODEL, { apiKey: 'none' }), [TaskTools, ...providers], surroundings);
   const models = new Map<string, LanguageModel>();
-  const run = async (baseURL: string, reading: Reading): Promise<Outcome> => {
+  const run = async (task: NumberedTask, baseURL: string, reading: Reading): Promise<Outcome> => {
     const model = models.get(baseURL) ?? openai(MODEL, { apiKey: 'none', baseURL });
     models.set(baseURL, model);
-    const handle = app.loop.open({ prompt: PROMPT, instructions: INSTRUCTIONS, model, ...WHO });
+    const handle = app.loop.open({ prompt: promptOf(task), instructions: INSTRUCTIONS, model, ...WHO });
     let shown = '';
     await READ[reading](handle, (event) => {
       if (event.type === 'text-delta') shown += event.text;
@@ -67,7 +71,7 @@ export async function toolloopDrivers(
   const drivers = (['events$', 'iteration', 'run()'] as const).map((reading) => ({
     name: `toolloop, ${reading}`,
     speed: 1,
-    run: (_task: unknown, baseURL: string) => run(baseURL, reading),
+    run: (task: NumberedTask, baseURL: string) => run(task, baseURL, reading),
     close: () => (reading === 'events$' ? app.close() : undefined),
   }));
   const specs = await app.loop.list(WHO);
