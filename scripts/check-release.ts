@@ -34,6 +34,7 @@ const CHECKS: readonly ReleaseCheck[] = [
   { name: 'soak of durable runs', command: 'npm run -s soak -- --streams 100 --durable 1 --minutes 3', minutes: 4 },
   { name: 'readers over HTTP', command: 'npm run -s soak:readers', minutes: 3 },
   { name: 'a reader that stands still', command: 'npm run -s soak:stalled', minutes: 2 },
+  { name: 'the console', command: 'npm run -s bench:console', minutes: 5 },
   { name: 'chaos', command: 'npm run -s chaos', minutes: 20 },
   { name: 'peers', command: 'npm ci --prefix bench/peers', minutes: 1 },
   { name: 'bench', command: 'npm run -s bench', minutes: 25 },

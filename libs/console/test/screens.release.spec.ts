@@ -1,17 +1,12 @@
-import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { extname, join } from 'node:path';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Browser } from 'playwright-core';
+import { CHROMIUM, serveFixtures, type ServedFixtures } from './fixture-pages.js';
 
 const { resolve } = createRequire(import.meta.url);
-const CHROMIUM = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) => existsSync(path));
-const BUILT = 'libs/console/dist/fixtures';
 const PICTURES = process.env['CONSOLE_PICTURES'];
-const TYPES: Readonly<Record<string, string>> = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css' };
 
 const SCREENS = [
   'chat',
@@ -33,33 +28,18 @@ const LOOKS = [
 ];
 
 let browser: Browser;
-let server: Server;
+let fixtures: ServedFixtures;
 let url: string;
 
 beforeAll(async () => {
-  execFileSync(process.execPath, [
-    'node_modules/vite/bin/vite.js',
-    'build',
-    '--mode',
-    'fixtures',
-    '--config',
-    'libs/console/vite.config.ts',
-    '--logLevel',
-    'error',
-  ]);
-  server = createServer(({ url: path = '/' }, response) => {
-    const file = join(BUILT, new URL(path, 'http://fixtures').pathname);
-    if (!existsSync(file)) return response.writeHead(404).end();
-    response.writeHead(200, { 'content-type': TYPES[extname(file)] ?? 'application/octet-stream' }).end(readFileSync(file));
-  });
-  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
-  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/fixtures.html`;
+  fixtures = await serveFixtures();
+  ({ url } = fixtures);
   const { chromium } = await import('playwright-core');
   browser = await chromium.launch({ executablePath: CHROMIUM ?? '', args: ['--no-sandbox'] });
 });
 afterAll(async () => {
   await browser?.close();
-  server?.close();
+  await fixtures?.close();
 });
 
 describe.each(LOOKS)('the screens of the console, $name', ({ name, query, width }) => {

@@ -1,4 +1,4 @@
-import { type ReactNode, useRef } from 'react';
+import { type ReactNode, useCallback, useRef } from 'react';
 import { useVirtualizer } from '@tanstack/react-virtual';
 
 interface VirtualListProps<Item> {
@@ -12,15 +12,20 @@ interface VirtualListProps<Item> {
 /** A list of which only the rows in sight are in the document, however long it is. */
 export function VirtualList<Item>({ items, rowHeight, label, keyOf, children }: VirtualListProps<Item>): ReactNode {
   const frame = useRef<HTMLDivElement>(null);
+  // A new function would have the places of all rows counted again at each scroll.
+  const getItemKey = useCallback(
+    (index: number) => {
+      const item = items[index];
+      return item === undefined ? index : keyOf(item);
+    },
+    [items, keyOf],
+  );
   const rows = useVirtualizer({
     count: items.length,
     getScrollElement: () => frame.current,
     estimateSize: () => rowHeight,
     overscan: 12,
-    getItemKey: (index) => {
-      const item = items[index];
-      return item === undefined ? index : keyOf(item);
-    },
+    getItemKey,
   });
   return (
     <div ref={frame} className="virtual" tabIndex={0} role="group" aria-label={label}>

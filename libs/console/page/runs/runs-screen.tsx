@@ -9,7 +9,7 @@ import { hrefOf } from '../shell/route.js';
 
 const STATUSES = ['queued', 'running', 'waiting', 'ended'] as const;
 const PAGE = 100;
-const ROW_HEIGHT = 62;
+const ROW_HEIGHT = 61;
 
 /** The person's runs, the newest first. */
 function RunsScreen(): ReactNode {
