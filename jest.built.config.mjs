@@ -26,7 +26,7 @@ export default {
     '^@toolloop/testing/resources$': '<rootDir>/libs/testing/src/resources/index.js',
     '^@toolloop/core/stores$': '<rootDir>/libs/core/src/memory/index.js',
     '^@toolloop/core/([a-z-]+)$': '<rootDir>/libs/core/src/$1/index.js',
-    '^@toolloop/(protocol|client|react|console|core|wire|openai|anthropic|offline|toolbox|durable|mcp|http|resources|ui-stream|telemetry|testing)$':
+    '^@toolloop/(protocol|client|react|console|core|wire|openai|anthropic|offline|toolbox|durable|mcp|http|resources|ui-stream|telemetry|testing|evals)$':
       '<rootDir>/libs/$1/src/index.js',
   },
   coverageDirectory: '<rootDir>/../coverage',

@@ -16,8 +16,9 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   client: ['protocol'],
   react: ['protocol', 'client'],
   telemetry: ['protocol', 'core'],
-  cli: ['protocol', 'core', 'resources', 'mcp', 'client'],
   testing: ['protocol', 'core', 'resources', 'ui-stream'],
+  evals: ['protocol', 'core', 'testing'],
+  cli: ['protocol', 'core', 'resources', 'mcp', 'client', 'evals'],
 };
 
 /** The folders of `core/src` in the order of the data. A folder imports only itself and folders before it. */

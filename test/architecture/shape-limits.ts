@@ -162,6 +162,15 @@ export const LIMITS: Readonly<Record<string, Limits>> = {
     riddles: [0],
     oddFileNames: [0],
   },
+  evals: {
+    linesPerImport: [18],
+    oneImporterPercent: [15],
+    ellipticDocstringPercent: [0],
+    throwsWithoutTag: [0],
+    withoutExample: [0],
+    riddles: [0],
+    oddFileNames: [0],
+  },
   client: {
     linesPerImport: [18],
     oneImporterPercent: [40],
@@ -191,7 +200,7 @@ export const LIMITS: Readonly<Record<string, Limits>> = {
   },
   cli: {
     linesPerImport: [15],
-    oneImporterPercent: [50],
+    oneImporterPercent: [53.3],
     ellipticDocstringPercent: [0],
     throwsWithoutTag: [0],
     withoutExample: [0],

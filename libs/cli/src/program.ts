@@ -8,6 +8,7 @@ import { ACTOR, APP, EXPORT, JSON_OPTION, type JsonOption, type Print, TENANT, U
 import { completionFor } from './completion.js';
 import { type Counterpart, type CounterpartOptions, counterpartOf } from './counterpart.js';
 import { type AuditOptions, auditIn, calledBy, decided, explanationText, inboxOf, runsOf, toolsOf, verified } from './looks.js';
+import { addEvals, addRunFiles } from './eval-commands.js';
 import { addMcp } from './mcp-commands.js';
 import { type Answer, CommandError, CommandOutput, failureOf, lineOf } from './output.js';
 
@@ -51,6 +52,7 @@ function programFor(output: CommandOutput, print: Print): Command {
   addLooks(program, print);
   addAudit(program, print);
   addMcp(program, output, print);
+  addEvals(program, print);
   addResources(program, print);
   program
     .command('completion')
@@ -134,9 +136,10 @@ function addLooks(program: Command, print: Print): void {
         return { value, text: explanationText(value) };
       }),
     );
-  look(program, 'runs', 'list your runs, the newest first')
+  const runs = look(program, 'runs', 'list your runs, the newest first')
     .option('--status <status>', 'only queued, running, waiting or ended ones')
     .action((options: LookOptions & { status?: string }) => answering(options, (counterpart) => runsOf(counterpart, options.status)));
+  addRunFiles(runs, print);
   const inbox = look(program, 'inbox', 'list what waits for you').action((options: LookOptions) => answering(options, inboxOf));
   for (const decision of ['approve', 'deny'] as const)
     look(inbox, decision, `${decision} a call, or a rehearsal`)

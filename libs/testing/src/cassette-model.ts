@@ -160,7 +160,7 @@ export class CassetteModel extends LanguageModel {
     return redacted(toJsonObject(event), this.redact) as unknown as ModelEvent;
   }
 
-  /** What the model reads of a request, as it is stored: without labels and values behind references, which no model reads, and media by their hash. */
+  /** Renders what the model reads of a request, as it is stored: without labels and values behind references, which no model reads, and media by their hash. */
   private rendered({ messages, tools, timeLimits: _timeLimits, ...rest }: ModelRequest): JsonObject {
     const read = {
       ...rest,

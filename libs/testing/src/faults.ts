@@ -2,7 +2,7 @@ import { type ChildProcess, spawn, type SpawnOptions } from 'node:child_process'
 import { LanguageModel, ModelError } from '@toolloop/core';
 import type { ModelEvent, ModelRequest } from '@toolloop/protocol';
 
-/** What a provider does instead of answering whole. */
+/** A fault of a provider, instead of a whole answer. */
 export type ModelFault =
   /** The connection breaks after so many events of the answer. */
   | { readonly kind: 'drop'; readonly after: number }
@@ -91,16 +91,16 @@ function untilAborted(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** What a store does at one call of one of its methods, instead of answering. */
+/** A fault of a store at one call of one of its methods. */
 export interface StoreTrouble {
   readonly method: string;
   /** From 1, among the calls while it may be in trouble. @default every call */
   readonly at?: number;
   /** Tells whether it may be in trouble now. @default always */
   readonly when?: () => boolean;
-  /** What comes of the call: a rejection, or a promise that never settles. @default a store that hangs */
+  /** The end of the call: a rejection, or a promise that never settles. @default a store that hangs */
   readonly answer?: () => Promise<never>;
-  /** Whether the store does what it is asked before it fails, as one whose connection is lost on the way back. @default false */
+  /** True where the store does what it is asked before it fails, as one whose connection is lost on the way back. @default false */
   readonly isDone?: boolean;
 }
 

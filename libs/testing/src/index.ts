@@ -29,6 +29,8 @@ export type {
 } from './scripted-model.js';
 export { toolLoopMatchers } from './matchers.js';
 export type { MatcherAnswer, ToolLoopMatchers } from './matchers.js';
+export { expectSameRun, readRecordedRun, recordRun, scriptOf } from './recorded-run.js';
+export type { RecordedCall, RecordedRun, RecordedStep, RecordRunOptions, RunReaderIdentity } from './recorded-run.js';
 export { redactPersonal, redactSecrets } from './redaction.js';
 export type { Redact } from './redaction.js';
 export { CassetteMissError, ExpectationError, UnexpectedModelCallError } from './testing.error.js';

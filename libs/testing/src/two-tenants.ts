@@ -5,7 +5,7 @@ import type { LoopEventOf } from '@toolloop/protocol';
 import { collect } from './expectations.js';
 import { ExpectationError } from './testing.error.js';
 
-/** What one of two tenants asks. */
+/** The request of one of two tenants. */
 export interface TenantCase<Actor = unknown> extends LoopRequest<unknown, Actor> {
   readonly actor: Actor;
   readonly tenant: string;

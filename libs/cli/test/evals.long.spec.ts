@@ -1,0 +1,103 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { transform } from '@swc/core';
+import { environment, fileOf, SLOW_START_MS, toolloop } from './command.js';
+
+jest.setTimeout(SLOW_START_MS);
+
+const MODULE = fileOf('libs/cli/test/runs-app.module.ts');
+const APP = ['--app', MODULE, '--actor', 'alice', '--tenant', 'acme'];
+
+let folder: string;
+let runId: string;
+
+beforeAll(async () => {
+  mkdirSync('node_modules/.cache', { recursive: true });
+  folder = mkdtempSync(resolve('node_modules/.cache/toolloop-evals-'));
+  const { stdout } = await toolloop(['runs', '--json', ...APP]);
+  const [run] = JSON.parse(stdout) as readonly { readonly runId: string }[];
+  runId = run?.runId ?? '';
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const at = (name: string): string => join(folder, name);
+const jsonAt = (name: string): unknown => JSON.parse(readFileSync(at(name), 'utf8'));
+
+/** Runs a spec as its runner would, with a `describe` and an `it` that run at once. */
+async function runSpec(name: string): Promise<void> {
+  const options = JSON.parse(readFileSync('.swcrc', 'utf8')) as object;
+  writeFileSync(
+    at('runner.mjs'),
+    'export const tests = [];\nexport const describe = (_, body) => body();\nexport const it = (_, body) => tests.push(body);\n',
+  );
+  const source = readFileSync(at(`${name}.spec.ts`), 'utf8').replace("'@jest/globals'", "'./runner.mjs'");
+  const { code } = await transform(source, { ...options, swcrc: false, sourceMaps: false });
+  writeFileSync(at(`${name}.spec.mjs`), code.replace('runs-app.module.js', 'runs-app.module.ts'));
+  await import(pathToFileURL(at(`${name}.spec.mjs`)).href);
+  const { tests } = (await import(pathToFileURL(at('runner.mjs')).href)) as { readonly tests: readonly (() => Promise<void>)[] };
+  expect(tests).toHaveLength(1);
+  await tests[0]?.();
+}
+
+describe('a stored run', () => {
+  it('becomes a file and a spec that passes, records what the model is asked, and passes again', async () => {
+    const { code, stderr } = await toolloop(['runs', 'test', runId, '--out', folder, '--runner', 'jest', ...APP]);
+    expect([code, stderr.includes('toolloop:')]).toEqual([0, false]);
+    expect(jsonAt(`${runId}.run.json`)).toMatchObject({
+      prompt: 'Refund o-1 for person@example.com.',
+      steps: [{ calls: [{ tool: 'orders__refund', args: { orderId: 'o-1' }, status: 'succeeded' }] }, { text: 'It is refunded.' }],
+    });
+    await runSpec(runId);
+    expect(jsonAt(`${runId}.cassette.json`)).toMatchObject({ provider: 'scripted' });
+  });
+
+  it('becomes a case of a data set, which passes where it is run, and fails where a person says that it was wrong', async () => {
+    expect((await toolloop(['runs', 'case', runId, '--to', at('cases.json'), ...APP])).code).toBe(0);
+    expect(jsonAt('cases.json')).toMatchObject({
+      cases: [{ prompt: 'Refund o-1 for person@example.com.', calls: [{ tool: 'orders__refund' }] }],
+    });
+    const good = await toolloop(['eval', at('cases.json'), '--out', at('report.json'), ...APP]);
+    expect([good.code, good.stdout]).toEqual([0, expect.stringContaining('1 of 1')]);
+    expect(jsonAt('report.json')).toMatchObject({ version: 1, runs: [{ passed: true }] });
+    await toolloop(['runs', 'case', runId, '--to', at('cases.json'), '--verdict', 'wrong', '--why', 'Not asked for.', ...APP]);
+    const bad = await toolloop(['eval', at('cases.json'), '--baseline', at('report.json'), ...APP]);
+    expect([bad.code, bad.stdout]).toEqual([1, expect.stringContaining('Worse than before')]);
+  });
+
+  it('is judged, and the judge is held against the verdicts of people', async () => {
+    const verdicts = at('verdicts.jsonl');
+    expect((await toolloop(['eval', 'verdict', runId, 'wrong', '--why', 'Not asked for.', '--to', verdicts])).code).toBe(0);
+    writeFileSync(
+      at('eval.config.mjs'),
+      `export const judge = () => Promise.resolve({ verdict: 'right', why: 'It was asked for.', usage: { inputTokens: 1, outputTokens: 1 } });`,
+    );
+    const args = [
+      'eval',
+      'judge',
+      '--config',
+      at('eval.config.mjs'),
+      '--question',
+      'Was it asked for?',
+      '--verdicts',
+      verdicts,
+      '--minimum',
+      '0.8',
+    ];
+    const { code, stdout } = await toolloop([...args, ...APP]);
+    expect([code, stdout]).toEqual([1, expect.stringContaining('It passes 100 % of what they call wrong')]);
+  });
+
+  it.each<[string, readonly string[], string]>([
+    ['a run of no one', ['runs', 'case', 'r-0'], 'No run "r-0" is yours.'],
+    ['no data set', ['eval'], 'No data set is named'],
+    ['a data set that is none', ['eval', 'package.json'], 'has no cases'],
+    ['another word', ['eval', 'verdict', 'r-0', 'perhaps'], 'A verdict is right or wrong, not "perhaps".'],
+  ])('is not asked for with %s', async (_what, args, words) => {
+    const { code, stderr } = await toolloop([...args], {
+      env: environment({ TOOLLOOP_APP: MODULE, TOOLLOOP_ACTOR: 'alice', TOOLLOOP_TENANT: 'acme' }),
+    });
+    expect([code, stderr]).toEqual([2, expect.stringContaining(words)]);
+  });
+});
