@@ -2,7 +2,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 /** The folders that hold what was installed, built or reported, or what was recorded from outside. */
-const SKIPPED = /(^|\/)(node_modules|dist|\.build|coverage|data|etc|fixtures)(\/|$)/;
+const SKIPPED = /(^|\/)(node_modules|dist|\.build|coverage|data|etc|fixtures|docs\/reference\/api)(\/|$)|^libs\/core\/docs(\/|$)/;
 
 /** A code span that names a file or a folder, from the root or from the page's own folder; patterns such as `libs/*` are none. */
 const NAMED_PATH = /^(?:\.ci|bench|docs|libs|scripts|src|test)\/[\w./-]*$/;

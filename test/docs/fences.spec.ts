@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { pagesOfRepository } from '../architecture/pages.js';
-import { fencesOf, typeErrorsIn } from './fences.js';
+import { codeFilesOf, typeErrorsIn } from './fences.js';
 
 describe('the TypeScript of all pages', () => {
   it('compiles', () => {
-    const fences = pagesOfRepository().flatMap((page) => fencesOf(page, 'ts'));
+    const fences = pagesOfRepository().flatMap(codeFilesOf);
     expect(fences.length).toBeGreaterThan(10);
     expect(typeErrorsIn(...fences)).toEqual([]);
   });

@@ -16,6 +16,53 @@ const HEADLINES = {
   policy: 'in the policy and does not put it in force',
 } as const;
 
+/** The folder of these pages in an application. */
+const PAGES = 'node_modules/@toolloop/core/docs/fix';
+
+/** The pages of the documentation by what their findings say, the first that fits. The package core brings the pages. */
+const FIX_PAGES: readonly (readonly [page: string, said: RegExp])[] = [
+  ['two-copies', /copies of|that this copy of/],
+  ['no-api-key', /API key|base URL/],
+  ['console-closed', /\bconsole\b/],
+  ['actor-not-loaded', /nothing loads|The actor has no id/],
+  ['storage-unusable', /PostgreSQL|database folder|^The folder|migrated|may not .* the schema|where to keep things/],
+  ['tool-in-quarantine', /pinned|\bpins?\b|\b[Ss]ource|^The server |vouches|not answered|connectionId|Its (?:address|command|headers) /],
+  ['reserved-argument', /reserved|type of the actor/],
+  [
+    'policy-names-nothing',
+    /no tool has|no such id|^(?:There is no|No) (?:tool|model|phase|server) |short (?:name|for)|nothing is allowed|ignores it|this rule/,
+  ],
+  [
+    'name-refused',
+    /already|safe name|tool id|valid prefix|is the name of|prefix "|every model provider|does not fit into|of this name|Two of its tools|keeps its id/,
+  ],
+  [
+    'resource-refused',
+    /row level security|its tenant|\bshared\b|\bORM\b|primary key|bulk|counts no versions|resource\b|such (?:role|table) in/,
+  ],
+  ['directive-refused', /[Dd]irective|external side effect|idempoten/],
+  [
+    'tool-incomplete',
+    /no description|declares no effect|not an effect|data may leave|list of one class|has no tools|not a provider of tools|parameters are decorated/,
+  ],
+  [
+    'provider-not-found',
+    /in its place|no module|Nest does not apply|not a singleton|in a circle|is no provider|provided in place|list that holds|Only a request/,
+  ],
+  [
+    'schema-refused',
+    /schema|@ToolInput|decorator|argument|[Pp]arameter|pattern|not supported|^"[^"]*" (?:is|has|allows|never|cannot) |must be "object"/,
+  ],
+  ['result-refused', /expos|@Expose|shows|origin|who wrote|group/],
+  ['entity-refused', /entit|prefix|instance|resolve|rehydrate|property or method/],
+  ['option-refused', /option|[Ll]imit|number|milliseconds| ms\b|^It (?:is not|has no|says) |^Its \w+ (?:is|are) |bytes|heartbeats|trigger/],
+];
+
+/** Names the page of the documentation that a finding is explained on. */
+export function pageOfFinding({ problem }: Pick<Finding, 'problem'>): string {
+  return FIX_PAGES.find(([, said]) => said.test(problem))?.[0] ?? 'start-refused';
+}
+
 /** Thrown at bootstrap, or for options that the application sets on a request. It lists every finding at once: the developer has to fix them. */
 export class ConfigurationError extends Error {
   override readonly name = 'ConfigurationError';
@@ -28,7 +75,10 @@ export class ConfigurationError extends Error {
     super(
       [
         `Toolloop found ${findings.length} ${findings.length === 1 ? 'problem' : 'problems'} ${HEADLINES[foundIn]}:`,
-        ...findings.map(({ at, problem, remedy }, index) => `  ${index + 1}. ${at}: ${problem}\n     ${remedy}`),
+        ...findings.map(
+          ({ at, problem, remedy }, index) =>
+            `  ${index + 1}. ${at}: ${problem}\n     ${remedy}\n     ${PAGES}/${pageOfFinding({ problem })}.md`,
+        ),
       ].join('\n'),
     );
   }

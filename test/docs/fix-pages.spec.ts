@@ -1,0 +1,37 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { describe, expect, it } from '@jest/globals';
+import { ConfigurationError } from '@toolloop/core';
+import { findingsByPage, withFindings } from './fix-pages.js';
+
+const pages = [...findingsByPage()];
+
+describe('the pages about findings', () => {
+  it('are named by the error that lists findings, each below its remedy', () => {
+    const { message } = new ConfigurationError([
+      { at: 'OrderTools.find', problem: 'The tool declares no effect.', remedy: 'Add one.' },
+      { at: 'somewhere', problem: 'Something that no page is about.', remedy: 'Think.' },
+    ]);
+    expect(message.split('\n').slice(3)).toEqual([
+      '     node_modules/@toolloop/core/docs/fix/tool-incomplete.md',
+      '  2. somewhere: Something that no page is about.',
+      '     Think.',
+      '     node_modules/@toolloop/core/docs/fix/start-refused.md',
+    ]);
+  });
+
+  it('leave few findings to the page about all others', () => {
+    const all = pages.flatMap(([, findings]) => findings).length;
+    expect(all).toBeGreaterThan(250);
+    expect((new Map(pages).get('start-refused') ?? []).length / all).toBeLessThan(0.2);
+  });
+
+  it.each(pages)('%s lists what the sources find', (page, findings) => {
+    const file = `docs/fix/${page}.md`;
+    expect([file, existsSync(file)]).toEqual([file, true]);
+    const text = readFileSync(file, 'utf8');
+    const current = withFindings(text, findings);
+    if (process.env['UPDATE_DOCS'] === '1') writeFileSync(file, current);
+    else expect(text).toBe(current);
+    expect(current).toContain('| what is found |');
+  });
+});
