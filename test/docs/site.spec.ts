@@ -32,7 +32,7 @@ describe('the applications of the site', () => {
 
   it.each(shown)('%s: application %i starts', async (_page, _nth, module) => {
     const app = await Test.createTestingModule({ imports: [module] }).compile();
-    await app.init();
+    await expect(app.init()).resolves.toBe(app);
     await app.close();
   });
 });

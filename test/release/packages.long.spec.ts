@@ -13,7 +13,7 @@ const BUDGETS: Readonly<Record<string, readonly [kilobytes: number, files: numbe
   '@toolloop/anthropic': [100, 30],
   '@toolloop/client': [60, 20],
   '@toolloop/console': [550, 60],
-  '@toolloop/core': [2_700, 460],
+  '@toolloop/core': [3_300, 560],
   '@toolloop/durable': [350, 75],
   '@toolloop/evals': [200, 60],
   '@toolloop/http': [300, 75],

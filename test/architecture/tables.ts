@@ -9,7 +9,7 @@ export interface TypeTable {
   readonly page: string;
   readonly marker: string;
   readonly head: Row;
-  rows(): readonly Row[];
+  readonly rows: () => readonly Row[];
 }
 
 const EVENTS = 'libs/protocol/src/loop-event.ts';
@@ -67,25 +67,24 @@ function literalsIn(type: ts.TypeNode): string[] {
 
 /** One row for each type of event, with its fields; `?` where a field may be absent. */
 function eventRows(): Row[] {
-  const source = sourceOf(EVENTS);
-  const body = source.statements.find((one) => ts.isTypeAliasDeclaration(one) && one.name.text === 'LoopEventBody');
-  if (!body || !ts.isTypeAliasDeclaration(body) || !ts.isUnionTypeNode(body.type)) throw new Error('LoopEventBody is no union.');
   const events = new Map<string, Set<string>>();
-  for (const member of body.type.types.filter(ts.isTypeLiteralNode)) {
-    const fields = member.members.filter(ts.isPropertySignature);
-    const type = fields.find(({ name }) => name.getText(source) === 'type')?.type;
-    const [name = ''] = type ? literalsIn(type) : [];
-    const known = events.get(name) ?? new Set();
-    for (const field of fields) known.add(field.name.getText(source) + (field.questionToken ? '?' : ''));
-    events.set(name, known);
-  }
-  return [...events].map(([name, fields]) => [
-    `\`${name}\``,
-    [...fields]
-      .filter((field) => field !== 'type')
-      .map((field) => `\`${field}\``)
-      .join(' '),
-  ]);
+  for (const { name, fields } of eventMembers(sourceOf(EVENTS))) events.set(name, new Set([...(events.get(name) ?? []), ...fields]));
+  return [...events].map(([name, fields]) => [`\`${name}\``, [...fields].map((field) => `\`${field}\``).join(' ')]);
+}
+
+/** The members of the union of events: one type may have several. */
+function eventMembers(source: ts.SourceFile): { readonly name: string; readonly fields: readonly string[] }[] {
+  const body = source.statements.filter(ts.isTypeAliasDeclaration).find(({ name }) => name.text === 'LoopEventBody')?.type;
+  if (!body || !ts.isUnionTypeNode(body)) throw new Error('LoopEventBody is no union.');
+  return body.types.filter(ts.isTypeLiteralNode).map(({ members }) => {
+    const fields = members.filter(ts.isPropertySignature).map((field) => ({ field, name: field.name.getText(source) }));
+    const type = fields.find(({ name }) => name === 'type')?.field.type;
+    const others = fields.filter(({ name }) => name !== 'type');
+    return {
+      name: type ? literalsIn(type).join('') : '',
+      fields: others.map(({ field, name }) => name + (field.questionToken ? '?' : '')),
+    };
+  });
 }
 
 function sourceOf(file: string): ts.SourceFile {

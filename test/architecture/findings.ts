@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import ts from 'typescript';
-import { filesOf } from '../architecture/imports.js';
+import { filesOf } from './imports.js';
 
 /** A finding as a source has it, with … where it puts in what it has found. */
 export interface WrittenFinding {
@@ -75,12 +75,9 @@ class FindingReader {
   private textsOf(node: ts.Expression, depth = 0): string[] {
     if (ts.isStringLiteralLike(node)) return [node.text];
     if (ts.isTemplateExpression(node)) return [node.head.text + node.templateSpans.map(({ literal }) => `…${literal.text}`).join('')];
-    if (ts.isConditionalExpression(node)) return [node.whenTrue, node.whenFalse].flatMap((part) => this.textsOf(part, depth));
     if (ts.isBinaryExpression(node)) return this.textsOfPair(node, depth);
-    if (ts.isParenthesizedExpression(node) || ts.isAsExpression(node)) return this.textsOf(node.expression, depth);
-    if (ts.isArrowFunction(node) && !ts.isBlock(node.body)) return this.textsOf(node.body, depth);
     const named = ts.isIdentifier(node) && depth < 2 ? this.constants.get(node.text) : undefined;
-    return named ? this.textsOf(named, depth + 1) : [];
+    return named ? this.textsOf(named, depth + 1) : partsOf(node).flatMap((part) => this.textsOf(part, depth));
   }
 
   private textsOfPair({ left, operatorToken, right }: ts.BinaryExpression, depth: number): string[] {
@@ -88,6 +85,13 @@ class FindingReader {
     if (operatorToken.kind !== ts.SyntaxKind.PlusToken) return [...before, ...after];
     return (before.length > 0 ? before : ['…']).flatMap((one) => (after.length > 0 ? after : ['…']).map((other) => one + other));
   }
+}
+
+/** The expressions of which one is the value of another. */
+function partsOf(node: ts.Expression): ts.Expression[] {
+  if (ts.isConditionalExpression(node)) return [node.whenTrue, node.whenFalse];
+  if (ts.isParenthesizedExpression(node) || ts.isAsExpression(node)) return [node.expression];
+  return ts.isArrowFunction(node) && !ts.isBlock(node.body) ? [node.body] : [];
 }
 
 function propertyOf({ properties }: ts.ObjectLiteralExpression, name: string): ts.Expression | undefined {
