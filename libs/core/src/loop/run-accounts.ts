@@ -15,7 +15,7 @@ import type { Limits } from '../contracts/limits.js';
 import type { Toolset } from '../catalog/toolset.js';
 import { type InformationFlow, type PolicyActor, PolicyEngine } from '../contracts/policy.js';
 import { labelsOfBits, type MessageFlow } from '../policy/flow.js';
-import { revisionOf } from '../policy/rules.js';
+import { type ApprovalMode, revisionOf } from '../policy/rules.js';
 import { isUnpinned } from '../policy/vouched-tools.js';
 import { canonicalJson, parseJson, sha256 } from '../schema/canonical-json.js';
 import { type Form, list, NUMBER, object, pair, TEXT, wordOr } from '../schema/saved-form.js';
@@ -38,6 +38,11 @@ export const SAVED_COUNTS = object<SavedCounts>({ perTool: list(pair(NUMBER)), i
 /** Returns whether a call was refused, or named a tool that is not there. */
 export function isRefusal({ error }: Pick<ToolInvocationRecord, 'error'>): boolean {
   return error !== undefined && REFUSED.has(error.code);
+}
+
+/** Tells whether a call was refused with the one before it: a person who says no to a group says it once. */
+function isSameNo({ error, declaredId }: ToolInvocationRecord, before: ToolInvocationRecord | undefined): boolean {
+  return error?.code === 'approval_denied' && before?.error?.code === error.code && before.declaredId === declaredId;
 }
 
 const REFUSED = new Set<ToolErrorCode>(['unknown_tool', 'policy_denied', 'forbidden', 'approval_denied', 'tenant_override']);
@@ -111,9 +116,11 @@ export class CallCounter {
     this.counted.identical.delete(oldest);
   }
 
-  /** Looks for unknown tools and refused calls in a row, in the order of the calls. */
-  refusalLimit(records: readonly ToolInvocationRecord[]): FinishReason | undefined {
-    for (const { error } of records) {
+  /** Looks for unknown tools and refused calls in a row, in the order of the calls of a step. */
+  refusalLimit(records: readonly ToolInvocationRecord[], mode: ApprovalMode): FinishReason | undefined {
+    for (const [index, record] of records.entries()) {
+      const { error } = record;
+      if (mode !== 'deny' && isSameNo(record, records[index - 1])) continue;
       this.refusals = error && REFUSED.has(error.code) ? this.refusals + 1 : 0;
       if (error && this.refusals > 0 && this.refusals >= this.limits.refusalsInARow)
         return error.code === 'unknown_tool' ? 'no_progress' : 'forbidden';

@@ -110,7 +110,7 @@ export class ToolStep {
     context: ToolStepContext,
   ): ToolStepResult {
     const records = outcomes.map(({ record }) => record);
-    const halted = haltFor(records, context.live) ?? context.live.counter.refusalLimit(records);
+    const halted = haltFor(records, context.live) ?? context.live.counter.refusalLimit(records, context.live.approvals.mode);
     const finish = limit ?? (halted && { reason: halted });
     const messages = this.hinted(outcomes, context).map((outcome) => toMessage(outcome, calls));
     return { messages, records, toolset: context.toolset, ...(finish && { finish }) };

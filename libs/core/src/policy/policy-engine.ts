@@ -90,7 +90,6 @@ export class DataPolicyEngine extends PolicyEngine {
   get started(): readonly Policy[] {
     return this.initial;
   }
-
   storeRevision = 0; // what is in force here
 
   override revision(): number {
@@ -110,7 +109,8 @@ export class DataPolicyEngine extends PolicyEngine {
     return this.stopRuling(subject) ?? decide(this.inForceFor(tenant), asked);
   }
 
-  override hidesBeyond = (actor: PolicyActor): number | undefined => hiddenBeyond(this.inForceFor(actor.tenant), actor);
+  override hidesBeyond = (actor: PolicyActor): number | undefined =>
+    hiddenBeyond(this.application(), actor) && hiddenBeyond(this.inForceFor(actor.tenant), actor); // no tenant hides alone
 
   override answeredBy(subject: PolicySubject): readonly ApprovalTerms[] {
     return answeredBy(this.inForceFor(subject.actor.tenant), subject);

@@ -69,11 +69,14 @@ const done = text('Done.');
 const alice = { actor: { id: 'alice' }, tenant: 'acme' };
 const olga = { actor: { id: 'olga', roles: ['ops'] }, tenant: 'acme' };
 
-/** A turn that sends a mail to the newest text that the model knows by reference. */
-const sendToNewest: ScriptedTurn = ({ messages }) => {
-  const told = messages.flatMap(({ content }) => (typeof content === 'string' ? (content.match(/⟦[^⟧]*⟧/g) ?? []) : []));
-  return calls(call('mail__send', { to: told.at(-1) ?? 'none', body: 'Hello.' }));
-};
+/** A turn that calls a tool with the newest text that the model knows by reference. */
+const usesNewest =
+  (id: string, argument: string): ScriptedTurn =>
+  ({ messages }) => {
+    const told = messages.flatMap(({ content }) => (typeof content === 'string' ? (content.match(/⟦[^⟧]*⟧/g) ?? []) : []));
+    return calls(call(id, { [argument]: told.at(-1) ?? 'none' }));
+  };
+const sendToNewest = usesNewest('mail__send', 'to');
 
 /** The stores that processes share. */
 function sharedStores() {
@@ -334,6 +337,19 @@ describe('invariant 15: a value that an operator trusts for good', () => {
   });
 });
 
+describe('invariant 15: a policy of a tenant', () => {
+  it('invariant 15: hides no text that the application shows, which would make changes go unasked', async () => {
+    const { run, policies, first } = await desk([read, usesNewest('orders__cancel', 'id')], {});
+    const flows = [{ tool: 'orders__cancel', argument: 'id', from: 'mail__read#' }];
+    await policies.put({ allow: ['*'], flow: 'values', flows }, olga, { expected: 0, reason: 'It asks too often.' });
+    expect((await run()).finishReason).toBe('waiting');
+    expect(await first()).toMatchObject({
+      args: { id: 'none' },
+      reason: 'The run has read untrusted content, and this tool changes things.',
+    });
+  });
+});
+
 describe('a rule about what people may trust', () => {
   it('is checked at the start like any other', async () => {
     const endorsements = [{ tools: ['orders__cancel'] }, { sources: ['mail__reed'] }, { tools: ['mail__send'], arguments: ['recipient'] }];
@@ -384,6 +400,16 @@ describe('calls of one kind that a step makes', () => {
     const deciding = pending.decideTogether(chosen(ids(), ids(second)), { decision: 'approve' }, who);
     expect(await deciding.then(() => 'taken', codeOf)).toBe(code);
     expect(await open()).toHaveLength(3);
+  });
+
+  it('are one refusal where a person says no to all of them, so that the model can answer', async () => {
+    const many = calls(...['o-1', 'o-2', 'o-3', 'o-4'].map((id) => call('orders__cancel', { id })));
+    const { run, pending, resume } = await desk([many, done], asking);
+    const waiting = await run();
+    const [group] = await pending.groups(alice);
+    const ids = group?.calls.map(({ approvalId }) => approvalId) ?? [];
+    await pending.decideTogether(ids, { decision: 'deny', reason: 'None of them.' }, alice);
+    expect(await resume(waiting)).toMatchObject({ finishReason: 'stop', text: 'Done.' });
   });
 
   it('invariant 12: are decided once, also by two people at once', async () => {
