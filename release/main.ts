@@ -2,13 +2,14 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { compareApi } from './api-reports.js';
+import { tryInApplications } from './matrix.js';
 import { lintPackages } from './package-checks.js';
 import { npm, packStaged, stagePackages, type StagedPackage } from './packages.js';
 import { REPOSITORY } from './project.js';
 import { publishCommands } from './publishing.js';
 
 /** Its sentences are problems; the command fails where there are any. */
-type Command = (staged: readonly StagedPackage[], work: string) => readonly string[];
+type Command = (staged: readonly StagedPackage[], work: string) => readonly string[] | Promise<readonly string[]>;
 
 const COMMANDS: Readonly<Record<string, Command>> = {
   check: (staged, work) => [...lintPackages(staged, work), ...compareApi(staged, work, false)],
@@ -17,6 +18,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     for (const tarball of packStaged(staged, 'release/packed').values()) console.log(tarball);
     return [];
   },
+  try: (staged, work) => tryInApplications(staged, work),
   publish: (staged, work) => {
     for (const args of publishCommands(staged, work, REPOSITORY)) console.log(npm(...args));
     return [];
@@ -25,18 +27,18 @@ const COMMANDS: Readonly<Record<string, Command>> = {
 
 const [, , name = ''] = process.argv;
 const command = COMMANDS[name];
-if (command) run(command);
+if (command) await run(command);
 else {
   console.error(`Usage: npm run release -- ${Object.keys(COMMANDS).join('|')}`);
   process.exitCode = 2;
 }
 
-function run(wanted: Command): void {
+async function run(wanted: Command): Promise<void> {
   const work = mkdtempSync(join(tmpdir(), 'toolloop-release-'));
   const made = join(work, 'made');
   mkdirSync(made);
   try {
-    const problems = wanted(stagePackages(work), made);
+    const problems = await wanted(stagePackages(work), made);
     for (const problem of problems) console.error(problem);
     if (problems.length > 0) process.exitCode = 1;
   } catch (error) {

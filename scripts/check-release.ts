@@ -13,6 +13,7 @@ interface ReleaseCheck {
 const CHECKS: readonly ReleaseCheck[] = [
   { name: 'tools of releases', command: 'npm ci --prefix release', minutes: 1 },
   { name: 'packages', command: 'npm run -s release -- check', minutes: 2 },
+  { name: 'fresh applications', command: 'npm run -s release -- try', minutes: 5 },
   { name: 'attacks', command: 'npm run -s attacks', minutes: 2 },
   { name: 'recorded attacks', command: 'npm run -s attacks -- --recorded', minutes: 2 },
   { name: 'conformance', command: 'npm run -s conformance', minutes: 5 },

@@ -21,7 +21,7 @@ import type { LoopHooks } from '@toolloop/core/contracts';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 import { IsInt, IsOptional, IsString, Max, MaxLength, Min } from 'class-validator';
-import { print, runIfMain, withApplication } from './run.js';
+import { print, runIfMain, withApplication } from '../run.js';
 
 class Post {
   /** Made by the application, as the title is made by the editors of the blog: reading them makes no later call suspect. */

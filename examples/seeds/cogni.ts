@@ -9,7 +9,7 @@ import { Injectable, Module } from '@nestjs/common';
 import { LlmTool, type LoopEvent, ToolLoopModule, ToolLoopService, ToolParam, ToolProvider } from '@toolloop/core';
 import { openai } from '@toolloop/openai';
 import { lastValueFrom, toArray } from 'rxjs';
-import { print, runIfMain, withApplication } from './run.js';
+import { print, runIfMain, withApplication } from '../run.js';
 
 @Injectable()
 @ToolProvider({ namespace: 'core' })

@@ -8,7 +8,7 @@ import { LlmTool, type LoopResult, ToolInput, ToolLoopModule, ToolLoopService, T
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { Expose, Type } from 'class-transformer';
 import { IsInt, IsString, Min } from 'class-validator';
-import { print, runIfMain, withApplication } from './run.js';
+import { print, runIfMain, withApplication } from '../run.js';
 
 class Money {
   @Expose() readonly amount: number;

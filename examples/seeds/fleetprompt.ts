@@ -19,7 +19,7 @@ import { type DirectiveEvent, DirectiveService } from '@toolloop/core/directives
 import { ScriptedModel } from '@toolloop/testing';
 import { IsString, IsUUID, MaxLength } from 'class-validator';
 import { filter, firstValueFrom } from 'rxjs';
-import { print, runIfMain, withApplication } from './run.js';
+import { print, runIfMain, withApplication } from '../run.js';
 
 interface Member {
   readonly id: string;

@@ -6,7 +6,7 @@
 import { Module } from '@nestjs/common';
 import { InjectToolLoop, type LoopResult, rawTool, ToolLoopModule, type ToolLoopService, toolLoopToken } from '@toolloop/core';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
-import { print, runIfMain, withApplication } from './run.js';
+import { print, runIfMain, withApplication } from '../run.js';
 
 interface SearchResult {
   readonly success: boolean;

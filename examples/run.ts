@@ -1,6 +1,6 @@
 import { pathToFileURL } from 'node:url';
 import { inspect } from 'node:util';
-import type { INestApplicationContext, LogLevel, Type } from '@nestjs/common';
+import type { DynamicModule, INestApplicationContext, LogLevel, Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 
 /** Prints one line. */
@@ -17,7 +17,7 @@ export async function runIfMain(url: string, program: () => Promise<void>): Prom
 
 /** Starts an application, hands it to the work, and closes it. */
 export async function withApplication<Result>(
-  module: Type,
+  module: Type | DynamicModule,
   work: (app: INestApplicationContext) => Promise<Result>,
   logger: LogLevel[] = ['error'],
 ): Promise<Result> {
@@ -27,4 +27,11 @@ export async function withApplication<Result>(
   } finally {
     await app.close();
   }
+}
+
+/** Serves an application on PORT, or on 3000, until it is stopped. */
+export async function serve(module: Type): Promise<void> {
+  const app = await NestFactory.create(module);
+  app.enableShutdownHooks();
+  await app.listen(process.env['PORT'] ?? 3000, '127.0.0.1');
 }

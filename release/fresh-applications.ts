@@ -1,0 +1,231 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { delimiter, dirname, join, resolve } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { freePort } from './local-registry.js';
+
+const START_MS = 60_000;
+const NEST = resolve('release/node_modules/@nestjs/cli/bin/nest.js');
+const SCHEMATICS = resolve('release/node_modules/@angular-devkit/schematics-cli/bin/schematics.js');
+/** The programs of the tools of releases, behind those of the machine. */
+const TOOLS = resolve('release/node_modules/.bin');
+const PNPM = join(TOOLS, 'pnpm');
+
+/** The programs named `node`, by their major version. */
+const NODES: Readonly<Record<22 | 24, string>> = {
+  22: resolve(`release/node_modules/node22-linux-${process.arch}/bin`),
+  24: dirname(process.execPath),
+};
+
+/** An application that is made from nothing, with the packages as they are published. */
+export interface FreshApplication {
+  readonly name: string;
+  readonly node: 22 | 24;
+  readonly manager: 'npm' | 'pnpm';
+  /** The Node.js on which it is started. @default the one on which it is made and tested */
+  readonly startedOn?: 22 | 24;
+  /** Makes it in a folder of its name. */
+  make(at: Workplace): void;
+}
+
+/** A place where applications are made. */
+export class Workplace {
+  constructor(
+    readonly folder: string,
+    private readonly application: FreshApplication,
+    private readonly env: Readonly<Record<string, string>>,
+  ) {}
+
+  /** The program that starts it. */
+  get node(): string {
+    return join(NODES[this.application.startedOn ?? this.application.node], 'node');
+  }
+
+  get root(): string {
+    return join(this.folder, this.application.name);
+  }
+
+  get environment(): NodeJS.ProcessEnv {
+    const { NODE_OPTIONS: _options, NODE_ENV: _env, CI: _ci, npm_config_user_agent: _agent, ...known } = process.env;
+    return {
+      ...known,
+      ...this.env,
+      PATH: [NODES[this.application.node], known['PATH'] ?? '', TOOLS].join(delimiter),
+      NO_COLOR: '1',
+    };
+  }
+
+  /** Runs a program in the application, and fails with what it has printed. */
+  run(program: string, ...args: readonly string[]): string {
+    return this.runIn(this.root, program, ...args);
+  }
+
+  runIn(cwd: string, program: string, ...args: readonly string[]): string {
+    return execFileSync(program, args, {
+      cwd,
+      env: this.environment,
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'pipe'],
+      maxBuffer: 64 * 1024 * 1024,
+    });
+  }
+
+  /** Runs the package manager of the application. */
+  manage(...args: readonly string[]): string {
+    return this.application.manager === 'pnpm' ? this.run(PNPM, ...args) : this.run('npm', ...args);
+  }
+
+  edit(path: string, change: (text: string) => string): void {
+    const file = join(this.root, path);
+    writeFileSync(file, change(readFileSync(file, 'utf8')));
+  }
+}
+
+/** `nest new`, as ESM with Vitest. */
+function newEsm(at: Workplace, manager: string): void {
+  at.runIn(
+    at.folder,
+    process.execPath,
+    NEST,
+    'new',
+    at.root.slice(at.folder.length + 1),
+    '--skip-git',
+    '--skip-install',
+    '--no-observe',
+    '--package-manager',
+    manager,
+  );
+}
+
+export const FRESH_APPLICATIONS: readonly FreshApplication[] = [
+  {
+    name: 'created',
+    node: 24,
+    manager: 'npm',
+    make: (at) => {
+      at.runIn(at.folder, 'npm', 'create', '--yes', 'toolloop', 'created', '--', '--skip-git');
+      at.run('npx', 'nest', 'generate', '--collection', '@toolloop/core', 'tool', 'weather');
+      at.run('npx', 'nest', 'generate', '--collection', '@toolloop/core', 'entity', 'card');
+      at.run('npx', 'nest', 'upgrade', '--collection', '@toolloop/core');
+    },
+  },
+  {
+    name: 'swc',
+    node: 22,
+    manager: 'pnpm',
+    make: (at) => {
+      newEsm(at, 'pnpm');
+      at.edit('nest-cli.json', (text) => text.replace('"deleteOutDir"', '"builder": "swc",\n    "deleteOutDir"'));
+      at.manage('add', '--save-dev', '@swc/cli', '@swc/core', 'toolloop');
+      at.manage('exec', 'toolloop', 'init');
+    },
+  },
+  {
+    name: 'commonjs',
+    node: 24, // Jest requires the modules of Nest 12 from Node 24.9 on
+    startedOn: 22,
+    manager: 'npm',
+    make: (at) => {
+      at.runIn(
+        at.folder,
+        process.execPath,
+        SCHEMATICS,
+        '@nestjs/schematics:application',
+        '--name=commonjs',
+        '--type=cjs',
+        '--language=ts',
+        '--package-manager=npm',
+        '--observe=false',
+      );
+      at.manage('install');
+      at.run('npx', 'nest', 'add', '@toolloop/core');
+    },
+  },
+  {
+    name: 'fastify',
+    node: 22,
+    manager: 'npm',
+    make: (at) => {
+      newEsm(at, 'npm');
+      at.manage('uninstall', '@nestjs/platform-express');
+      at.manage('install', '@nestjs/platform-fastify');
+      at.edit('src/main.ts', (text) =>
+        text
+          .replace('NestFactory.create(AppModule)', 'NestFactory.create(AppModule, new FastifyAdapter())')
+          .replace(/^/, "import { FastifyAdapter } from '@nestjs/platform-fastify';\n"),
+      );
+      at.run('npx', 'nest', 'add', '@toolloop/core');
+      at.edit('src/assistant/assistant.spec.ts', (text) =>
+        text
+          .replace('createNestApplication()', 'createNestApplication(new FastifyAdapter())')
+          .replace(/^/, "import { FastifyAdapter } from '@nestjs/platform-fastify';\n"),
+      );
+    },
+  },
+];
+
+/**
+ * Tests, builds and starts an application, asks it for a tool and for a refund, and opens its console.
+ *
+ * @throws Error that says what is not as it should be
+ */
+export async function tryApplication(at: Workplace): Promise<void> {
+  at.manage('run', 'test');
+  at.manage('run', 'build');
+  const port = await freePort();
+  const main = existsSync(join(at.root, 'dist/main.js')) ? 'dist/main.js' : 'dist/src/main.js';
+  const server = spawn(at.node, [main], {
+    cwd: at.root,
+    env: { ...at.environment, PORT: String(port) },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const output: string[] = [];
+  for (const stream of [server.stdout, server.stderr]) stream.on('data', (chunk: Buffer) => output.push(chunk.toString()));
+  try {
+    await askAt(`http://127.0.0.1:${port}`, await linkOf(server, output));
+  } catch (error) {
+    throw new Error(`${error instanceof Error ? error.message : String(error)} It printed:\n${output.join('').slice(-4_000)}`, {
+      cause: error,
+    });
+  } finally {
+    if (server.exitCode === null) {
+      server.kill();
+      await once(server, 'exit');
+    }
+  }
+}
+
+/** The token of the link to the console that a start prints. */
+async function linkOf(server: ChildProcess, output: readonly string[]): Promise<string> {
+  for (const end = performance.now() + START_MS; server.exitCode === null && performance.now() < end; await wait(100)) {
+    const [, link] = /#link=([\w-]+)/.exec(output.join('')) ?? [];
+    if (link !== undefined) return link;
+  }
+  throw new Error('It does not start.');
+}
+
+async function askAt(url: string, link: string): Promise<void> {
+  const said = async (path: string, body?: object): Promise<string> => {
+    const headers = { authorization: 'Bearer dev', 'content-type': 'application/json' };
+    const response = await fetch(`${url}${path}`, body ? { method: 'POST', headers, body: JSON.stringify(body) } : { headers });
+    const text = await response.text();
+    if (response.status !== 200) throw new Error(`${path} answered ${response.status}: ${text.slice(0, 300)}`);
+    return text;
+  };
+  const expected = [
+    [await said('/ask?question=Find+the+orders+of+Ada+Lovelace'), '"tool":"orders__find"'],
+    [await said('/assistant/chat', { message: 'Refund the order o-1 of Ada Lovelace' }), '"waitingFor":"approval"'],
+    [await said('/console'), '<script'],
+  ] as const;
+  for (const [text, wanted] of expected) if (!text.includes(wanted)) throw new Error(`There is no ${wanted} in ${text.slice(0, 2_000)}`);
+  const entering = {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-toolloop-console': '1' },
+    body: JSON.stringify({ link }),
+  };
+  const entered = await fetch(`${url}/console/session`, entering);
+  if (entered.status !== 204) throw new Error(`The link to the console answered ${entered.status}: ${await entered.text()}`);
+  const { status } = await fetch(`${url}/ask?question=Hello`);
+  if (status !== 401) throw new Error(`/ask without a token answered ${status}, not 401.`);
+}

@@ -1,0 +1,39 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { FRESH_APPLICATIONS, type FreshApplication, tryApplication, Workplace } from './fresh-applications.js';
+import { LocalRegistry } from './local-registry.js';
+import { packStaged, type StagedPackage } from './packages.js';
+
+/**
+ * Publishes every package to a registry on this machine, makes fresh applications with them, and tests, builds and starts each.
+ *
+ * @returns a sentence for each application that does not work
+ */
+export async function tryInApplications(staged: readonly StagedPackage[], work: string): Promise<readonly string[]> {
+  await using registry = await LocalRegistry.start(join(work, 'registry'));
+  registry.publish(packStaged(staged, join(work, 'tarballs')).values());
+  const folder = join(work, 'applications');
+  mkdirSync(folder);
+  const problems: string[] = [];
+  for (const application of FRESH_APPLICATIONS) {
+    const started = performance.now();
+    const problem = await problemOf(new Workplace(folder, application, registry.env), application);
+    const { name, node, startedOn = node, manager } = application;
+    const seconds = ((performance.now() - started) / 1_000).toFixed(0);
+    console.log(`${problem === undefined ? 'ok' : 'FAILED'}: ${name}, ${manager}, Node ${node}, started on ${startedOn} (${seconds} s)`);
+    if (problem !== undefined) problems.push(`${name}: ${problem}`);
+  }
+  return problems;
+}
+
+async function problemOf(at: Workplace, application: FreshApplication): Promise<string | undefined> {
+  try {
+    application.make(at);
+    await tryApplication(at);
+    return undefined;
+  } catch (error) {
+    const printed =
+      error instanceof Error && 'stdout' in error && 'stderr' in error ? `\n${String(error.stdout)}${String(error.stderr)}` : '';
+    return `${error instanceof Error ? error.message : String(error)}${printed.slice(-6_000)}`;
+  }
+}
