@@ -139,11 +139,14 @@ onChromium('the console in a browser', () => {
     await operator.getByRole('cell', { name: 'c-123' }).waitFor();
     await picture(operator, 'tools-dark');
     expect(await barriersOn(operator)).toEqual([]);
-    for (const turn of ['Switch off', 'Switch on']) {
+    for (const [turn, other] of [
+      ['Switch off', 'Switch on'],
+      ['Switch on', 'Switch off'],
+    ]) {
       await operator.getByLabel('Reason for the switch').fill('A test of the switch.');
-      await operator.getByRole('button', { name: turn }).click();
+      await operator.getByRole('button', { name: turn ?? '' }).click();
+      await operator.getByRole('button', { name: other ?? '' }).waitFor();
     }
-    await operator.getByRole('button', { name: 'Switch off' }).waitFor();
     await operator.goto(`${desk.url}/console#/why/catalog__update/as/alice`);
     await operator.getByRole('heading', { name: 'is hidden' }).waitFor();
     await operator.getByText('No rule of the policy allows this tool.').waitFor();
@@ -157,9 +160,59 @@ onChromium('the console in a browser', () => {
     await operator.context().close();
   });
 
+  it(`shows policies and what another would decide, stops and releases, lists sources, and looks as another with locks${why}`, async () => {
+    const operator = await open('ops');
+    await operator.goto(`${desk.url}/console#/policies/draft`);
+    const draft = { version: 'acme-1', allow: ['*'], deny: ['crm__searchCustomers'] };
+    await operator.getByLabel('Policies as JSON').fill(JSON.stringify(draft));
+    await operator.getByRole('button', { name: 'Replay the last 1,000 decisions' }).press('Enter');
+    await operator.locator('.flip', { hasText: 'Search customers' }).first().getByText('deny: crm__searchCustomers').waitFor();
+    await operator.getByLabel('Reason for the change').fill('Nobody is searched for during the audit.');
+    await operator.keyboard.press('Enter');
+    await operator.getByRole('heading', { name: 'Version 1', exact: true }).waitFor();
+    await operator.locator('.changes', { hasText: '/deny' }).waitFor();
+    await picture(operator, 'policies');
+    expect(await barriersOn(operator)).toEqual([]);
+
+    await operator.goto(`${desk.url}/console#/as/alice`);
+    await operator.locator('.as-tool.withheld', { hasText: 'crm__searchCustomers' }).getByText('deny: crm__searchCustomers').waitFor();
+    await picture(operator, 'view-as');
+    expect(await barriersOn(operator)).toEqual([]);
+    expect(await operator.locator('.view-as .panel button, .view-as .panel input').count()).toBe(0);
+    await operator.goto(`${desk.url}/console#/policies/0`);
+    await operator.getByLabel('Reason for the change').fill('The audit is over.');
+    await operator.keyboard.press('Enter');
+    await operator.getByText('back to version 0').waitFor();
+
+    await operator.goto(`${desk.url}/console#/policies/stops`);
+    await operator.getByRole('button', { name: 'Everything of acme' }).click();
+    await operator.getByLabel('Reason for the switch').fill('A drill.');
+    await operator.getByRole('button', { name: 'Switch off' }).press('Enter');
+    await operator.getByText('Stopped by ops').waitFor();
+    await operator.locator('.stop').getByLabel('Reason for the switch').fill('The drill is over.');
+    await operator.keyboard.press('Enter');
+    await operator.getByText('Nothing is stopped').waitFor();
+    await operator.goto(`${desk.url}/console#/sources`);
+    await operator.getByRole('heading', { name: 'mcp:carrier' }).waitFor();
+    await operator.getByText('pinned').first().waitFor();
+    await operator.context().close();
+  });
+
   it(`fits 390 pixels, and has told its browser of no error${why}`, async () => {
     const page = await open('ops', { viewport: { width: 390, height: 844 } });
-    for (const section of ['chat', 'runs', 'inbox', 'tools/orders__sendReceipt', 'why/orders__sendReceipt', 'usage', 'audit']) {
+    for (const section of [
+      'chat',
+      'runs',
+      'inbox',
+      'tools/orders__sendReceipt',
+      'why/orders__sendReceipt',
+      'policies/0',
+      'policies/stops',
+      'sources',
+      'as/alice',
+      'usage',
+      'audit',
+    ]) {
       await page.goto(`${desk.url}/console#/${section}`);
       await page.locator('h1, h2').first().waitFor();
       expect([section, await page.evaluate('document.documentElement.scrollWidth')]).toEqual([section, 390]);

@@ -4,6 +4,7 @@ import type {
   Approval,
   ApprovalGroup,
   Ask,
+  ChangedPolicy,
   ConversationPage,
   ConversationSummary,
   DecisionReach,
@@ -11,18 +12,23 @@ import type {
   ExplainedTool,
   ExplanationSubject,
   JsonObject,
+  ListedSource,
   ListedTool,
   LoopEvent,
   MadeCall,
   PendingReply,
+  PolicyChangeOrder,
   PutPolicies,
+  ReplayedPolicies,
   Run,
   RunSelection,
+  SourceReport,
   Stop,
   StopOrder,
   Undoing,
   UsageSelection,
   UsageSums,
+  ViewedActor,
   WaitingRequest,
 } from '@toolloop/protocol';
 import { ConnectionLostError, toHttpError } from './client.error.js';
@@ -104,8 +110,8 @@ export class ToolLoopClient {
   }
 
   /** Lists the actor's runs, the newest first, a page at a time. */
-  runs({ status, actorId, limit, after }: RunSelection = {}): Promise<readonly Run[]> {
-    return this.json('/runs', { query: { status, actorId, limit, after } });
+  runs({ status, actorId, ofTenant, limit, after }: RunSelection = {}): Promise<readonly Run[]> {
+    return this.json('/runs', { query: { status, actorId, limit, after, ...(ofTenant && { ofTenant: 'true' }) } });
   }
 
   run(runId: string): Promise<Run> {
@@ -215,6 +221,47 @@ export class ToolLoopClient {
     return this.json('/policies', { query: { before } });
   }
 
+  /** Reads a version with its policies; 0 is what the application started with. */
+  policy(number: number): Promise<PutPolicies> {
+    return this.json(`/policies/${number}`);
+  }
+
+  /** Puts policies of the tenant in force, which narrow those of the application. */
+  putPolicies(policy: JsonObject | readonly JsonObject[], order: PolicyChangeOrder): Promise<PutPolicies> {
+    return this.json('/policies', { method: 'POST', body: { policy, ...order } });
+  }
+
+  /** Puts the policies of an earlier version in force again, as a new version. */
+  rollBack(number: number, order: PolicyChangeOrder): Promise<PutPolicies> {
+    return this.json(`/policies/${number}/rollback`, { method: 'POST', body: order });
+  }
+
+  /** Compares two versions. */
+  comparePolicies(from: number, to: number): Promise<readonly ChangedPolicy[]> {
+    return this.json('/policies/diff', { query: { from, to } });
+  }
+
+  /** Decides again about the calls of stored runs, 100 at most, by a version or by policies that were never put. Nothing is called. */
+  replay(by: number | JsonObject | readonly JsonObject[], runs: readonly string[]): Promise<ReplayedPolicies> {
+    const policies = typeof by === 'number' ? { version: by } : { policy: by };
+    return this.json('/policies/replay', { method: 'POST', body: { ...policies, runs } });
+  }
+
+  /** Lists to an operator the sources of tools, and what is not well with tools. */
+  sources(): Promise<SourceReport> {
+    return this.json('/sources');
+  }
+
+  /** Asks a source for its tools now, by its prefix or its name. */
+  refreshSource(name: string): Promise<readonly ListedSource[]> {
+    return this.json(route`/sources/${name}/refresh`, { method: 'POST' });
+  }
+
+  /** Shows an operator what another person of the tenant sees, and why. It is in the audit, with both people. */
+  viewAs(actorId: string): Promise<ViewedActor> {
+    return this.json(route`/view-as/${actorId}`);
+  }
+
   /** Reads what was used. Everyone may see their own, with `actor`. */
   async usage({ groupBy = [], ...selection }: UsageSelection = {}): Promise<readonly UsageSums[]> {
     const groups = groupBy.length > 0 && { groupBy: groupBy.join(',') };
@@ -227,9 +274,9 @@ export class ToolLoopClient {
     return this.json('/audit/head');
   }
 
-  /** Reads the audit of the tenant as JSON Lines. */
-  async auditLines(): Promise<ReadableStream<Uint8Array>> {
-    const { body } = await this.send('/audit');
+  /** Reads the audit of the tenant as JSON Lines: all of it, or the entries from a sequence on. */
+  async auditLines(from?: number): Promise<ReadableStream<Uint8Array>> {
+    const { body } = await this.send('/audit', { query: { from } });
     return body ?? new Blob().stream();
   }
 

@@ -25,7 +25,8 @@ import {
 import { HttpAdapterHost, ModuleRef } from '@nestjs/core';
 import type { OperatorAction } from '@toolloop/core/policy';
 import { ActorIdentity, Operators } from '@toolloop/core/internal';
-import { type Caller, Callers, type HttpRequest, ToolLoopExceptionFilter } from '@toolloop/http';
+import { APPLICATION_TENANT } from '@toolloop/core/sources';
+import { type Caller, Callers, type HttpRequest, ROUTED_ACTIONS, ToolLoopExceptionFilter } from '@toolloop/http';
 import { isRecord } from '@toolloop/protocol';
 import { IsOptional, IsString, MaxLength } from 'class-validator';
 import type { Observable } from 'rxjs';
@@ -47,8 +48,6 @@ const CONTENT_POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-const ACTIONS: readonly OperatorAction[] = ['explain', 'killSwitch', 'policy', 'replay', 'runs', 'undo', 'usage', 'audit', 'viewAs'];
-
 const STRICT = new ValidationPipe({ transform: true, whitelist: true, forbidNonWhitelisted: true });
 
 /** The name and the password that a person types, or the token of a link. */
@@ -63,6 +62,8 @@ export interface SessionView {
   readonly actor: { readonly id?: string; readonly name?: string; readonly roles: readonly string[] };
   readonly tenant: string;
   readonly may: readonly OperatorAction[];
+  /** Those of them that it may take for all tenants. */
+  readonly everywhere: readonly OperatorAction[];
   /** Set where runs are kept, and continue without their reader. */
   readonly durable: boolean;
   /** Absent where the application's own guard lets people in. */
@@ -180,7 +181,8 @@ export class ConsoleController {
       actor: { ...(id !== undefined && { id }), ...(typeof name === 'string' && { name }), roles: this.identity.rolesOf(actor) },
       tenant,
       durable: this.sessions.isDurable,
-      may: ACTIONS.filter((action) => this.operators.may(caller, action)),
+      may: ROUTED_ACTIONS.filter((action) => this.operators.may(caller, action)),
+      everywhere: ROUTED_ACTIONS.filter((action) => this.operators.may(caller, action, APPLICATION_TENANT)),
       ...(csrf !== undefined && { csrf }),
     };
   }

@@ -17,6 +17,11 @@ const SCREENS = [
   'inbox',
   'tools/crm__searchCustomers',
   'why/orders__sendReceipt',
+  'policies/2',
+  'policies/stops',
+  'policies/draft',
+  'sources',
+  'as/alice',
   'usage',
   'audit',
 ];

@@ -12,6 +12,7 @@ import { ApprovalsController, PendingController, QuestionsController } from './p
 import { PoliciesController } from './policies.controller.js';
 import { AuditController, ConversationsController, DirectivesController, UsageController } from './records.controller.js';
 import { OpenAiController } from './openai.controller.js';
+import { SourcesController, ViewAsController } from './operators.controller.js';
 import { ProtocolAnswers } from './protocol-answers.js';
 import { AgUiController, AssistantController, ChatTurns, DataStreamController, UiMessageController } from './protocols.controller.js';
 import { RunStreams } from './run-streams.js';
@@ -61,6 +62,8 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<ToolLoopHttpOp
     ConversationsController,
     DirectivesController,
     PoliciesController,
+    SourcesController,
+    ViewAsController,
     AuditController,
     UsageController,
     HealthController,

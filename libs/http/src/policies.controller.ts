@@ -68,8 +68,11 @@ export class PoliciesController {
   }
 
   @Post('stops')
-  stop(@Body(STRICT) { reason, ...target }: StopOrder, @CurrentCaller() caller: Caller): ReturnType<PolicyService['stop']> {
-    return this.policies.stop(target, caller, { reason });
+  stop(
+    @Body(STRICT) { reason, everywhere = false, ...target }: StopOrder,
+    @CurrentCaller() caller: Caller,
+  ): ReturnType<PolicyService['stop']> {
+    return this.policies.stop(target, caller, { reason, everywhere });
   }
 
   @Post('stops/:stopId/release')

@@ -9,7 +9,7 @@ import type { ConversationPage, ConversationSummary } from '@toolloop/protocol';
 import { CallerController, CurrentCaller, NAMED_ONLY, STRICT } from './caller.js';
 import type { Caller } from './http-options.js';
 import { ListPages, type Pages } from './pages.js';
-import { ConversationFrom, DirectiveListing, Page, Redrive, StopRun, UsageSelection } from './requests.dto.js';
+import { AuditFrom, ConversationFrom, DirectiveListing, Page, Redrive, StopRun, UsageSelection } from './requests.dto.js';
 
 /** The conversations that a caller has had. */
 @CallerController('conversations')
@@ -121,11 +121,11 @@ export class AuditController {
     private readonly trail?: AuditTrail,
   ) {}
 
-  /** Streams the audit as JSON Lines. */
+  /** Streams the audit as JSON Lines, all of it or the entries from a sequence on. */
   @Get()
-  async lines(@CurrentCaller() caller: Caller): Promise<StreamableFile> {
+  async lines(@Query(STRICT) { from }: AuditFrom, @CurrentCaller() caller: Caller): Promise<StreamableFile> {
     const trail = await this.openedBy(caller);
-    return new StreamableFile(Readable.from(trail.exportLines(caller.tenant)), { type: 'application/jsonl' });
+    return new StreamableFile(Readable.from(trail.exportLines(caller.tenant, from)), { type: 'application/jsonl' });
   }
 
   /** Answers with the signed head of the chain. Ask for it before the lines, since the chain grows. */

@@ -24,6 +24,9 @@ import { MOST_LISTED } from './pages.js';
 const STATUSES: readonly RunStatus[] = ['queued', 'running', 'waiting', 'ended'];
 const LAST_SEQUENCE = 2_147_483_647;
 
+/** A switch in a query, where everything is a text. */
+const toYesOrNo = Transform(({ value }) => (value === 'true' ? true : value === 'false' ? false : (value as unknown)));
+
 /** A page of a list. */
 export class Page {
   /** The most entries of the page. */
@@ -75,6 +78,8 @@ export class AskToStream extends AskBody {
 export class RunListing extends Page {
   /** Another actor of the tenant, for an operator who is permitted `runs`. */
   @IsOptional() @IsString() @MaxLength(256) actorId?: string;
+  /** Everyone of the tenant, for such an operator. */
+  @IsOptional() @toYesOrNo @IsBoolean({ message: 'ofTenant must be true or false' }) ofTenant?: boolean;
   @IsOptional() @IsIn(STATUSES, { message: `status must be one of ${STATUSES.join(', ')}` }) status?: RunStatus;
 }
 
@@ -265,4 +270,12 @@ export class ReplayOrder {
 export class StopOrder extends Reasoned {
   @IsOptional() @IsString() tool?: string;
   @IsOptional() @IsString() source?: string;
+  /** In all tenants, for an operator of all of them. */
+  @IsOptional() @IsBoolean({ message: 'everywhere must be true or false' }) everywhere?: boolean;
+}
+
+/** The part of the audit that is wanted. */
+export class AuditFrom {
+  /** The sequence of the first entry. */
+  @IsOptional() @toNumber @IsInt({ message: 'from must be the sequence of an entry' }) @Min(1) from?: number;
 }

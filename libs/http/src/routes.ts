@@ -4,6 +4,7 @@ import { ChatController } from './chat.controller.js';
 import { HealthController } from './health.controller.js';
 import { OpenAiController } from './openai.controller.js';
 import { ApprovalsController, PendingController, QuestionsController } from './pending.controller.js';
+import { SourcesController, ViewAsController } from './operators.controller.js';
 import { PoliciesController } from './policies.controller.js';
 import { AgUiController, AssistantController, DataStreamController, UiMessageController } from './protocols.controller.js';
 import { AuditController, ConversationsController, DirectivesController, UsageController } from './records.controller.js';
@@ -270,9 +271,24 @@ export const CONTROLLERS: readonly DescribedController[] = [
       errors: [403, 404, 409],
     },
   }),
+  described(SourcesController, 'operators', {
+    list: { summary: 'Lists the sources of tools, and what is not well with tools.', answers: { 200: one('SourceReport') }, errors: [403] },
+    refresh: {
+      summary: 'Asks a source for its tools now.',
+      answers: { 200: { ...one('Source'), of: ['Source'] } },
+      errors: [400, 403],
+    },
+  }),
+  described(ViewAsController, 'operators', {
+    view: {
+      summary: 'Shows the tools, runs and requests of another person as that person sees them, and why.',
+      answers: { 200: one('ViewedActor') },
+      errors: [403, 404],
+    },
+  }),
   described(AuditController, 'operators', {
     lines: {
-      summary: 'Streams the audit of the tenant.',
+      summary: 'Streams the audit of the tenant, from a sequence on.',
       answers: { 200: { description: 'One entry in each line.', type: 'application/jsonl' } },
       errors: [403, 404],
     },

@@ -129,11 +129,11 @@ export class RunStreams implements OnModuleDestroy {
 
   /**
    * The runs of an actor, the newest first: before those that are stored the ones that this process reads for their actor, and that leave nothing in the storage. The id of either is
-   * the place from which to list on.
+   * the place from which to list on. Of a whole tenant those that are stored.
    */
   async list(caller: Caller, { limit = MOST_LISTED, after, ...which }: RunListing): Promise<readonly Run[]> {
-    const { actorId, status } = which;
-    const open = this.open.of(actorId === undefined ? this.callers.ownerOf(caller) : ownerKey(caller.tenant, actorId));
+    const { status } = which;
+    const open = this.openOf(caller, which);
     const place = open.findIndex(({ runId }) => runId === after);
     const isStored = after !== undefined && place === -1;
     const shown = isStored ? [] : open.slice(place + 1).filter((run) => run.status === (status ?? run.status));
@@ -144,6 +144,12 @@ export class RunStreams implements OnModuleDestroy {
       last = page.at(-1)?.runId;
       if (page.length < limit || shown.length >= limit) return shown.slice(0, limit);
     }
+  }
+
+  /** The runs that this process reads for an actor; none for a whole tenant, whose list is that of what is stored. */
+  private openOf(caller: Caller, { actorId, ofTenant }: Pick<RunListing, 'actorId' | 'ofTenant'>): ReturnType<OpenRuns['of']> {
+    if (ofTenant) return [];
+    return this.open.of(actorId === undefined ? this.callers.ownerOf(caller) : ownerKey(caller.tenant, actorId));
   }
 
   /** A run that this process reads for its caller, as the routes show it. */

@@ -1,4 +1,4 @@
-import { Body, Get, HttpCode, HttpStatus, NotFoundException, Param, Post, Query, Res } from '@nestjs/common';
+import { Body, Get, HttpCode, HttpStatus, Param, Post, Query, Res } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import { ToolCatalog, type CallExplanation } from '@toolloop/core';
 import { type ToolExplanation } from '@toolloop/core/loop';
@@ -7,6 +7,7 @@ import { RunOpener } from '@toolloop/core/internal';
 import type { ListedTool } from '@toolloop/protocol';
 import { CallerController, CurrentCaller, IdempotencyKey, STRICT } from './caller.js';
 import type { Caller } from './http-options.js';
+import { findPerson } from './operators.controller.js';
 import { CallByHand, Explained } from './requests.dto.js';
 import { ServedLoop } from './served-loop.js';
 
@@ -75,13 +76,7 @@ export class ExplainController {
   ): Promise<ToolExplanation | CallExplanation> {
     const { loop } = this.served;
     if (runId !== undefined && toolCallId !== undefined) return loop.explainCall({ runId, toolCallId, operator });
-    const subject = actorId === undefined ? operator : await this.find(actorId, operator.tenant);
+    const subject = actorId === undefined ? operator : await findPerson(this.opener, actorId, operator.tenant);
     return loop.explain(tool, { ...(await this.served.termsOf(subject)), operator });
-  }
-
-  private async find(actorId: string, tenant: string): Promise<Caller> {
-    const actor = await this.opener.directory.find(actorId, tenant);
-    if (actor !== undefined) return { actor, tenant };
-    throw new NotFoundException({ code: 'unknown_actor', message: `No actor of this tenant has the id ${JSON.stringify(actorId)}.` });
   }
 }

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { type Answer, matches, OPERATED, type Row, ROWS, routesOf } from './route-table.js';
+import type { Run, ViewedActor } from '@toolloop/protocol';
 import { ask, closeApps, eventsIn, headersOf, type Platform, type Served, serveApp } from './served-app.js';
 
 /** The code of a refusal, in the form of this module or in that of OpenAI. */
@@ -85,6 +86,49 @@ describe.each<Platform>(['express', 'fastify'])('a route on %s', (platform) => {
     expect((await asked(['GET', '/runs/RUN', 404, 404], 'ops'))[0]).toBe(200);
     const [, lines] = await asked(['GET', '/audit', 403, 403], 'ops');
     expect(lines).toContain(`"details":{"runId":"${ids['RUN']}"}`);
+  });
+
+  it('shows an operator what a colleague sees and may not see with the rule, and names both in the audit', async () => {
+    const [status, body] = await asked(['GET', '/view-as/alice', 403, 403], 'ops');
+    const { actor, may, tools, runs, waiting } = JSON.parse(body) as ViewedActor;
+    expect([status, actor.id, may]).toEqual([200, 'alice', []]);
+    expect(runs.map(({ runId }) => runId)).toContain(ids['RUN']);
+    expect(waiting.map(({ id }) => id)).toContain(ids['APPROVAL']);
+    const shown = tools.map(({ declaredId, isListed, isCallable, reasons }) => [
+      declaredId,
+      isListed,
+      isCallable,
+      reasons.find(({ decision }) => decision)?.decision?.rule,
+    ]);
+    expect(shown).toContainEqual(['notes__read', true, true, 'allow: notes__*']);
+    expect(shown).toContainEqual(['notes__delete', true, 'asks', expect.anything()]);
+    expect(shown).toContainEqual(['vault__open', false, false, 'default']);
+    const [, lines] = await asked(['GET', '/audit', 403, 403], 'ops');
+    const views = lines.split('\n').filter((line) => line.includes('"action":"viewAs"') && line.includes('"granted":true'));
+    expect(views.at(-1)).toMatch(/"actorId":"ops".*"details":\{"actorId":"alice"\}/);
+  });
+
+  it('does not look as someone of another tenant, and tells a person who may not look nothing of who there is', async () => {
+    expect((await asked(['GET', '/view-as/bob', 404, 404], 'ops'))[0]).toBe(404);
+    const [status, body] = await asked(['GET', '/view-as/nobody', 403, 403], 'carl');
+    expect([status, codeIn(body)]).toEqual([403, 'not_permitted']);
+    const [, lines] = await asked(['GET', '/audit', 403, 403], 'ops');
+    expect(lines).toMatch(/"action":"viewAs","actorId":"carl".*"details":\{"actorId":"nobody"\}.*"granted":false/);
+  });
+
+  it('lists the runs of a tenant with their actors to an operator, and of no other tenant', async () => {
+    const [, body] = await asked(['GET', '/runs?ofTenant=true', 403, 403], 'ops');
+    const runs = JSON.parse(body) as readonly Run[];
+    expect(runs.find(({ runId }) => runId === ids['RUN'])?.actorId).toBe('alice');
+    expect(runs.some(({ actorId }) => actorId === 'bob')).toBe(false);
+  });
+
+  it('sends the audit from a sequence on', async () => {
+    const [, head] = await asked(['GET', '/audit/head', 403, 403], 'ops');
+    const { sequence } = JSON.parse(head) as { readonly sequence: number };
+    const [status, lines] = await asked(['GET', `/audit?from=${sequence}`, 403, 403], 'ops');
+    expect([status, (JSON.parse(lines.split('\n')[0] ?? '') as { sequence: number }).sequence]).toEqual([200, sequence]);
+    expect((await asked(['GET', '/audit?from=0', 400, 400], 'ops'))[0]).toBe(400);
   });
 
   it('shows to its owner what it refuses to others', async () => {

@@ -71,7 +71,13 @@ describe('the OpenAPI document of an application', () => {
       },
     });
     const query = operationOf('GET /runs')?.parameters?.map(({ name, in: place, required }) => `${place} ${name} ${required}`);
-    expect(query?.toSorted()).toEqual(['query actorId false', 'query after false', 'query limit false', 'query status false']);
+    expect(query?.toSorted()).toEqual([
+      'query actorId false',
+      'query after false',
+      'query limit false',
+      'query ofTenant false',
+      'query status false',
+    ]);
     expect(operationOf('GET /policies/diff')?.parameters).toMatchObject([{ required: true }, { required: true }]);
   });
 

@@ -90,6 +90,10 @@ const REASON = { reason: 'A test.' };
 /** What needs an operator's permission. */
 export const OPERATED: readonly Row[] = [
   ['GET', '/runs?actorId=alice', 403, 403],
+  ['GET', '/runs?ofTenant=true', 403, 403],
+  ['GET', '/sources', 403, 403],
+  ['POST', '/sources/notes/refresh', 403, 403],
+  ['GET', '/view-as/alice', 403, 403],
   ['GET', '/explain/notes__read', 403, 403],
   ['GET', '/policies', 403, 403],
   ['POST', '/policies', 403, 403, { policy: { version: 'x', allow: [] }, expected: 0, ...REASON }],

@@ -1,9 +1,18 @@
-import { Module, type Type } from '@nestjs/common';
+import { Injectable, Module, type Type } from '@nestjs/common';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import type { INestApplication } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import { type LanguageModel, LlmTool, type LoopEvent, ToolLoopModule, type ToolLoopOptions, ToolParam, ToolProvider } from '@toolloop/core';
+import {
+  ActorDirectory,
+  type LanguageModel,
+  LlmTool,
+  type LoopEvent,
+  ToolLoopModule,
+  type ToolLoopOptions,
+  ToolParam,
+  ToolProvider,
+} from '@toolloop/core';
 import { type ToolLoopHttpExtras, ToolLoopHttpModule, type ToolLoopHttpOptions } from '@toolloop/http';
 
 /** A person of the tests, whose token is its id. */
@@ -22,6 +31,13 @@ export const PEOPLE: readonly Person[] = [
   new Person('bob', 'globex'),
 ];
 
+@Injectable()
+class PersonDirectory extends ActorDirectory<Person> {
+  override find(actorId: string, tenant: string): Promise<Person | undefined> {
+    return Promise.resolve(PEOPLE.find((person) => person.id === actorId && person.tenant === tenant));
+  }
+}
+
 @ToolProvider({ namespace: 'notes' })
 export class NoteTools {
   @LlmTool({ description: 'Reads a note.', effect: 'read_only', reveal: 'all' })
@@ -35,7 +51,16 @@ export class NoteTools {
   }
 }
 
-@Module({ providers: [NoteTools] })
+/** Tools that no policy names. */
+@ToolProvider({ namespace: 'vault' })
+class VaultTools {
+  @LlmTool({ description: 'Opens the vault.', effect: 'state_change', reveal: 'all' })
+  open(): string {
+    return 'open';
+  }
+}
+
+@Module({ providers: [NoteTools, VaultTools] })
 class NotesModule {}
 
 export type Platform = 'express' | 'fastify';
@@ -73,6 +98,7 @@ export async function serveApp({ model, http, loop, modules = [], platform = 'ex
         },
         audit: { key: 'a key of more than thirty-two bytes, for tests' },
         operators: (actor) => actor instanceof Person && actor.isOperator,
+        providers: [{ provide: ActorDirectory, useClass: PersonDirectory }],
         ...loop,
       }),
       NotesModule,

@@ -50,6 +50,8 @@ export interface ApprovalRequest extends WaitingCall {
   readonly mayRemember: boolean;
   /** The things that the approver may trust for the rest of the run, beside the yes to this call. Absent where the policy lets no one trust anything. */
   readonly mayEndorse?: Endorsable;
+  /** Set where the run had read what may have been written by others when it asked: they may have asked for the call. */
+  readonly isTainted?: true;
   /** The same for the calls of one kind that a step makes, of which one decision can be taken. Absent in requests of earlier releases. */
   readonly group?: string;
 }

@@ -111,7 +111,8 @@ export type LoopEventBody =
       readonly decision: Decision;
     }
   | { readonly type: 'tool-progress'; readonly step: number; readonly toolCallId: string; readonly tool: string; readonly value: JsonValue }
-  | { readonly type: 'tool-result'; readonly step: number; readonly record: ToolInvocationRecord }
+  /** `isOfOthers` is set where the result holds what may have been written by others: the run counts as tainted from then on. */
+  | { readonly type: 'tool-result'; readonly step: number; readonly record: ToolInvocationRecord; readonly isOfOthers?: true }
   | {
       readonly type: 'tools-injected';
       readonly step: number;

@@ -7,9 +7,10 @@ import type {
   QuestionRequest,
   RehearsalRequest,
 } from './decision.js';
+import type { Finding } from './errors.js';
 import type { JsonObject, JsonValue } from './json.js';
 import type { FinishReason, ToolInvocationRecord, WaitingFor } from './loop-result.js';
-import type { ToolPresentation, ToolSpec } from './tool-definition.js';
+import type { ToolEffect, ToolPresentation, ToolSpec } from './tool-definition.js';
 
 /** A question to the application's loop. */
 export interface Ask {
@@ -35,6 +36,8 @@ export interface Run {
   readonly lastSequence: number;
   /** The run from which it was forked, and the last step that both share. */
   readonly forkOf?: { readonly runId: string; readonly step: number };
+  /** The id of its actor, in a list of the runs of a tenant. */
+  readonly actorId?: string;
   /** ISO 8601, UTC. */
   readonly createdAt: string;
   /** ISO 8601, UTC. */
@@ -46,6 +49,8 @@ export interface RunSelection {
   readonly status?: Run['status'];
   /** Another actor of the tenant, for an operator who may see its runs. @default one's own */
   readonly actorId?: string;
+  /** Everyone of the tenant, for an operator who may see runs. @default false */
+  readonly ofTenant?: boolean;
   readonly limit?: number;
   /** The id of the last run of the previous page. */
   readonly after?: string;
@@ -213,11 +218,15 @@ export interface StopOrder {
   /** A declared id. */
   readonly tool?: string;
   readonly source?: string;
+  /** In all tenants, for an operator of all of them. @default the operator's own tenant */
+  readonly everywhere?: boolean;
 }
 
 /** A kill switch that is on. */
-export interface Stop extends StopOrder {
+export interface Stop extends Pick<StopOrder, 'tool' | 'source'> {
   readonly stopId: string;
+  /** Absent where it is on in all tenants. */
+  readonly tenant?: string;
   /** The id of the person who stopped it. */
   readonly author: string;
   readonly reason: string;
@@ -235,6 +244,96 @@ export interface PutPolicies {
   readonly rollbackOf?: number;
   /** ISO 8601, UTC. */
   readonly at: string;
+}
+
+/** The reason for a change of policies, and the version that it follows: of two that follow the same one, the second is refused. */
+export interface PolicyChangeOrder {
+  /** 0 for none. */
+  readonly expected: number;
+  readonly reason: string;
+}
+
+/** A difference between two versions of policies. */
+export interface ChangedPolicy {
+  /** The JSON pointer of the field. */
+  readonly at: string;
+  /** Absent where it came. */
+  readonly before?: JsonValue;
+  /** Absent where it went. */
+  readonly after?: JsonValue;
+}
+
+/** The decisions of stored runs that other policies would have made otherwise. */
+export interface ReplayedPolicies {
+  readonly version?: number;
+  readonly runs: readonly {
+    readonly runId: string;
+    /** The reason for which nothing of it was decided again. */
+    readonly problem?: string;
+    /** The number of calls that were decided again. */
+    readonly decided: number;
+    readonly changed: readonly {
+      readonly toolCallId: string;
+      readonly step: number;
+      readonly declaredId: string;
+      readonly before: Decision;
+      readonly after: Decision;
+    }[];
+    readonly skipped: readonly { readonly toolCallId: string; readonly why: string }[];
+  }[];
+}
+
+/** A source of tools. */
+export interface ListedSource {
+  readonly source: string;
+  readonly prefix?: string;
+  readonly trusted: boolean;
+  /** `starting`: it has not answered yet. `unreachable`: it did not answer when it was last asked; the tools of its last answer stay. */
+  readonly state: 'starting' | 'ready' | 'unreachable';
+  /** ISO 8601, UTC. */
+  readonly since: string;
+  readonly tools: readonly SourcedTool[];
+  /** The tools that are kept out, with the hash of the declaration that a policy would pin to let one in. */
+  readonly quarantined: readonly { readonly id: string; readonly reason: string; readonly schemaHash?: string }[];
+  /** The number of tools beyond the limits, which were not looked at. */
+  readonly leftOut: number;
+  readonly lastError?: string;
+}
+
+/** A tool of a source, as it is offered now. */
+export interface SourcedTool {
+  readonly declaredId: string;
+  readonly effect: ToolEffect;
+  /** The SHA-256 of its declaration. */
+  readonly schemaHash: string;
+  /** Set where the application pins that declaration. */
+  readonly pinned?: true;
+}
+
+/** The sources of tools, and what is not well with the tools of the application by now. */
+export interface SourceReport {
+  readonly sources: readonly ListedSource[];
+  readonly findings: readonly Finding[];
+}
+
+/** A tool as another person would be offered it. */
+export interface ViewedTool extends ExplainedTool {
+  readonly description: string;
+  readonly effect: ToolEffect;
+  readonly source: string;
+  readonly presentation?: ToolPresentation;
+}
+
+/** The things that an operator sees who looks as another person: lists and reasons, and no way to act. */
+export interface ViewedActor {
+  readonly actor: { readonly id: string; readonly name?: string; readonly roles: readonly string[] };
+  /** The actions of operators that the person may take. */
+  readonly may: readonly string[];
+  readonly tools: readonly ViewedTool[];
+  /** The latest runs of the person. */
+  readonly runs: readonly Run[];
+  /** The requests that the person may see, with whether they may answer. */
+  readonly waiting: readonly WaitingRequest[];
 }
 
 /** A dimension of a report of usage. */

@@ -64,6 +64,8 @@ export interface CallPart {
   readonly answer?: RequestAnswer;
   readonly record?: ToolInvocationRecord;
   readonly directive?: DirectiveRequest;
+  /** Set where its result holds what may have been written by others. */
+  readonly isOfOthers?: true;
   /** The tools that its result brought. */
   readonly brought: readonly string[];
   /** The run that it started, whose view is in `subRuns`. */
@@ -237,6 +239,7 @@ function withRecord(view: RunView, event: LoopEventOf<'tool-result'>): RunView {
     ...(effect && { effect }),
     ...(decision && { decision }),
     ...(subRun && { subRunId: subRun.runId }),
+    ...(event.isOfOthers && { isOfOthers: true }),
   });
 }
 

@@ -2,14 +2,13 @@ import { type ReactNode, useCallback, useEffect, useMemo, useState } from 'react
 import { useObserved } from '@toolloop/react';
 import type { WaitingRequest } from '@toolloop/client';
 import { Icon } from '../parts/icon.js';
-import { nameOf } from '../parts/names.js';
 import { RequestView } from '../parts/request-view.js';
+import { sentenceOf } from '../parts/request-words.js';
 import { ShareBar } from '../parts/share-bar.js';
 import { Failed, Loading, Notice } from '../parts/states.js';
 import { useChange, useConsole } from '../shell/console-context.js';
 import { isWriting } from '../shell/frame.js';
 import { go, hrefOf } from '../shell/route.js';
-import type { Words } from '../words/words.js';
 
 /** Everything that waits: what this person may answer first, of it the riskiest, then what expires soonest. */
 function InboxScreen({ selected }: { readonly selected: string | undefined }): ReactNode {
@@ -59,14 +58,6 @@ function riskOf({ mayAnswer, kind, request }: WaitingRequest): number {
 
 function expiryOf({ request }: WaitingRequest): number {
   return Date.parse(request.expiresAt);
-}
-
-/** The request in one sentence. */
-function sentenceOf({ kind, request }: WaitingRequest, { t }: Words): string {
-  if (kind === 'rehearsal') return t('inbox.rehearsal', { n: request.calls.length });
-  if (kind === 'question') return request.question;
-  const preview = kind === 'approval' ? request.preview?.sentence : undefined;
-  return preview ?? nameOf(request.tool, request.presentation);
 }
 
 function Row({ entry, isChosen }: { readonly entry: WaitingRequest; readonly isChosen: boolean }): ReactNode {

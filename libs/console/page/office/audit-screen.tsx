@@ -4,7 +4,7 @@ import { readLines } from './json-lines.js';
 import { useLoaded } from '../parts/loaded.js';
 import { Icon } from '../parts/icon.js';
 import { textOf } from '../parts/names.js';
-import { Failed, Loading, Notice } from '../parts/states.js';
+import { Failed, Loading, Locked } from '../parts/states.js';
 import { VirtualList } from '../parts/virtual-list.js';
 import { useConsole } from '../shell/console-context.js';
 
@@ -20,13 +20,7 @@ function AuditScreen(): ReactNode {
       <header className="bar-top">
         <h1>{t('nav.audit')}</h1>
       </header>
-      {session.may.includes('audit') ? (
-        <Lines />
-      ) : (
-        <Notice icon="lock" title={t('state.locked')} tone="locked">
-          {t('state.needs', { permission: 'audit' })}
-        </Notice>
-      )}
+      {session.may.includes('audit') ? <Lines /> : <Locked permission="audit" />}
     </div>
   );
 }

@@ -24,6 +24,16 @@ export function Notice({ icon, title, children, tone }: NoticeProps): ReactNode 
   );
 }
 
+/** A lock with the permission that opens it. */
+export function Locked({ permission }: { readonly permission: string }): ReactNode {
+  const { t } = useWords();
+  return (
+    <Notice icon="lock" title={t('state.locked')} tone="locked">
+      {t('state.needs', { permission })}
+    </Notice>
+  );
+}
+
 /** Grey bars where something is about to be. */
 export function Loading({ rows = 3 }: { readonly rows?: number }): ReactNode {
   const { t } = useWords();

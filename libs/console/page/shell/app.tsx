@@ -19,6 +19,9 @@ const ToolsScreen = lazy(() => import('../tools/tools-screen.js'));
 const WhyScreen = lazy(() => import('../tools/why-screen.js'));
 const UsageScreen = lazy(() => import('../office/usage-screen.js'));
 const AuditScreen = lazy(() => import('../office/audit-screen.js'));
+const PoliciesScreen = lazy(() => import('../office/policies-screen.js'));
+const SourcesScreen = lazy(() => import('../office/sources-screen.js'));
+const ViewAsScreen = lazy(() => import('../office/view-as-screen.js'));
 
 /** The page: the way in, then the console. */
 export function App({ place }: { readonly place: Place }): ReactNode {
@@ -91,6 +94,12 @@ function Screen({ route: { section, path } }: { readonly route: Route }): ReactN
       return <UsageScreen />;
     case 'audit':
       return <AuditScreen />;
+    case 'policies':
+      return <PoliciesScreen selected={first} />;
+    case 'sources':
+      return <SourcesScreen />;
+    case 'as':
+      return <ViewAsScreen actorId={first} />;
     default:
       return <ChatScreen />;
   }

@@ -23,6 +23,9 @@ export const SECTIONS: readonly Section[] = [
   { id: 'inbox', icon: 'inbox', word: 'nav.inbox', letter: 'i' },
   { id: 'tools', icon: 'tools', word: 'nav.tools', letter: 't' },
   { id: 'why', icon: 'why', word: 'nav.why', letter: 'w', needs: 'explain' },
+  { id: 'policies', icon: 'policy', word: 'nav.policies', letter: 'p', needs: 'policy' },
+  { id: 'sources', icon: 'source', word: 'nav.sources', letter: 's', needs: 'sources' },
+  { id: 'as', icon: 'eye', word: 'nav.as', letter: 'v', needs: 'viewAs' },
   { id: 'usage', icon: 'usage', word: 'nav.usage', letter: 'u' },
   { id: 'audit', icon: 'audit', word: 'nav.audit', letter: 'a', needs: 'audit' },
 ];

@@ -6,6 +6,8 @@ export interface Session {
   readonly actor: { readonly id?: string; readonly name?: string; readonly roles: readonly string[] };
   readonly tenant: string;
   readonly may: readonly string[];
+  /** The actions that the person may take for all tenants. */
+  readonly everywhere: readonly string[];
   readonly csrf?: string;
   /** Runs are kept, and continue without their reader. */
   readonly durable: boolean;

@@ -2,7 +2,7 @@ import { type SubmitEvent, type ReactNode, useCallback } from 'react';
 import type { ExplainedCall, ExplainedTool } from '@toolloop/client';
 import { Icon } from '../parts/icon.js';
 import { useLoaded } from '../parts/loaded.js';
-import { Failed, Loading, Notice } from '../parts/states.js';
+import { Failed, Loading, Locked, Notice } from '../parts/states.js';
 import { useConsole } from '../shell/console-context.js';
 import { go } from '../shell/route.js';
 
@@ -22,11 +22,7 @@ function WhyScreen({ tool, call }: WhyScreenProps): ReactNode {
       <header className="bar-top">
         <h1>{t('nav.why')}</h1>
       </header>
-      {isLocked && (
-        <Notice icon="lock" title={t('state.locked')} tone="locked">
-          {t('state.needs', { permission: 'explain' })}
-        </Notice>
-      )}
+      {isLocked && <Locked permission="explain" />}
       {!isLocked && <Ask tool={tool} call={call} />}
       {!isLocked && tool !== undefined && <Answer tool={tool} call={call} />}
       {!isLocked && tool === undefined && (

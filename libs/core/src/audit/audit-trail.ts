@@ -86,18 +86,18 @@ export class AuditTrail {
     return signedHead((await this.store.head(tenant)) ?? genesisOf(tenant), new Date().toISOString(), this.keyring);
   }
 
-  /** Exports a tenant's whole chain as JSON Lines, each with its line break. */
-  async *exportLines(tenant: string): AsyncGenerator<string> {
-    for await (const entry of this.entries(tenant)) yield toAuditLine(entry);
+  /** Exports a tenant's chain as JSON Lines, each with its line break: all of it, or from a sequence on. */
+  async *exportLines(tenant: string, from = 1): AsyncGenerator<string> {
+    for await (const entry of this.entries(tenant, from)) yield toAuditLine(entry);
   }
 
-  /** Reads a tenant's whole chain, page by page. */
-  async *entries(tenant: string): AsyncGenerator<AuditEntry> {
-    for (let from = 1; ;) {
-      const entries = await this.store.read(tenant, { from, limit: PAGE });
+  /** Reads a tenant's chain, page by page: all of it, or from a sequence on. */
+  async *entries(tenant: string, from = 1): AsyncGenerator<AuditEntry> {
+    for (let next = from; ;) {
+      const entries = await this.store.read(tenant, { from: next, limit: PAGE });
       yield* entries;
       if (entries.length === 0) return;
-      from += entries.length;
+      next += entries.length;
     }
   }
 

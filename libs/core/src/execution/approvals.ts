@@ -214,6 +214,7 @@ export class AskedApprovals extends Asking {
         mayEdit,
         mayRemember,
         ...(mayEndorse && { mayEndorse }),
+        ...(call.scope.flow.integrity === 'untrusted' && { isTainted: true as const }),
         group: groupOf(call, question),
       },
       binding,

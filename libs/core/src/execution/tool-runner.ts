@@ -229,7 +229,7 @@ export class ToolRunner implements OnModuleInit {
     const record = shownRecord(outcome.record);
     logEnd(call, record);
     await this.audit?.ended(call, outcome);
-    await call.scope.emit({ type: 'tool-result', step: call.request.step, record });
+    await call.scope.emit({ type: 'tool-result', step: call.request.step, record, ...marksOf(call, outcome) });
     return outcome;
   }
 
@@ -312,4 +312,9 @@ function withHidden(outcome: ToolOutcome, values: RunValues): ToolOutcome {
   const { content } = outcome;
   const hidden = typeof content === 'string' ? values.namedIn(content) : [];
   return hidden.length > 0 ? { ...outcome, hidden } : outcome;
+}
+
+/** The mark of a result that others may have written. */
+function marksOf({ tool }: Call, { labels = tool?.spec.labels, record: { result } }: ToolOutcome): { readonly isOfOthers?: true } {
+  return labels?.returns === 'untrusted' && result !== undefined && result !== null ? { isOfOthers: true } : {};
 }

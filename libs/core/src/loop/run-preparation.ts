@@ -189,22 +189,24 @@ export class RunPreparation {
     return rules.strictListing ? strictlyListed(toolset, { ...scope, signal: undefined }) : toolset;
   }
 
-  /** Explains why such a run would start with a tool, and could call it. */
-  async explained<Actor>(tool: ExplainableTool, request: ListingRequest<Actor>, profile: LoopProfile): Promise<ToolExplanation> {
-    const toolset = await this.listed(request, profile);
+  /** Returns a function that explains why such a run would start with a tool, and could call it. */
+  async explainer<Actor>(
+    request: ListingRequest<Actor>,
+    profile: LoopProfile,
+  ): Promise<(tool: ExplainableTool) => Promise<ToolExplanation>> {
+    const listed = new Set((await this.listed(request, profile)).specs.map(({ declaredId }) => declaredId));
     const levels = [request, profile];
+    const rules = this.listingRulesOf(levels);
     const scope = this.scopeOf(levels, { ...request, assumed: startingRoles(this.strategiesOf(levels)) }, runOf(request));
-    const reasons = this.listing.reasons(tool, this.listingRulesOf(levels), scope);
-    const kind = reasons.find(({ decision }) => decision)?.decision?.kind;
-    const asked =
-      kind === 'deny' ? [] : [...(await ownWordOf(tool, scope)), ...(await quotasOf(this.settings.meterFor(scope.run, scope.actorId)))];
-    const isCalled = kind !== 'deny' && asked.every(({ holds }) => holds);
-    const { declaredId } = tool.spec;
-    return {
-      declaredId,
-      isListed: toolset.specs.some((spec) => spec.declaredId === declaredId),
-      isCallable: isCalled && (kind === 'require_approval' ? 'asks' : true),
-      reasons: [...reasons, ...asked],
+    const quotas = await quotasOf(this.settings.meterFor(scope.run, scope.actorId));
+    return async (tool) => {
+      const { declaredId } = tool.spec;
+      const reasons = this.listing.reasons(tool, rules, scope);
+      const kind = reasons.find(({ decision }) => decision)?.decision?.kind;
+      const asked = kind === 'deny' ? [] : [...(await ownWordOf(tool, scope)), ...quotas];
+      const isCalled = kind !== 'deny' && asked.every(({ holds }) => holds);
+      const isCallable = isCalled && (kind === 'require_approval' ? 'asks' : true);
+      return { declaredId, isListed: listed.has(declaredId), isCallable, reasons: [...reasons, ...asked] };
     };
   }
 

@@ -8,6 +8,7 @@ import type { LoopProfile } from '../contracts/loop-request.js';
 import type { Operator } from '../contracts/operator.js';
 import type { RegisteredActor } from '../contracts/tool-call.js';
 import { type ListingRequest, RunPreparation, type ToolExplanation } from '../loop/run-preparation.js';
+import { ActorIdentity } from '../policy/actor-identity.js';
 
 /** The run for which a tool is explained, and the operator who asks. */
 export type ExplainRequest<Actor = RegisteredActor> = ListingRequest<Actor> & {
@@ -52,6 +53,7 @@ export class Explanations {
     private readonly catalog: ToolCatalog,
     private readonly preparation: RunPreparation,
     private readonly operators: Operators,
+    private readonly identity: ActorIdentity,
     @Optional() private readonly trail?: AuditTrail,
   ) {}
 
@@ -59,7 +61,18 @@ export class Explanations {
   async explain<Actor>(tool: string, { operator, ...request }: ExplainRequest<Actor>, profile: LoopProfile): Promise<ToolExplanation> {
     const { actor, tenant } = request;
     await this.operators.use(operator ?? { actor, tenant }, 'explain', { tenant, details: { tool: tool.slice(0, MOST_OF_A_NAME) } });
-    return this.preparation.explained(this.catalog.entityTool(tool) ?? this.catalog.resolve(tool), request, profile);
+    const explained = this.catalog.entityTool(tool) ?? this.catalog.resolve(tool);
+    return (await this.preparation.explainer(request, profile))(explained);
+  }
+
+  /** Explains every tool; see `ToolLoopService.viewAs`. */
+  async viewAs<Actor>({ operator, ...request }: ExplainRequest<Actor>, profile: LoopProfile): Promise<readonly ToolExplanation[]> {
+    const { actor, tenant } = request;
+    const actorId = this.identity.idOf(actor);
+    await this.operators.use(operator ?? { actor, tenant }, 'viewAs', { tenant, details: { ...(actorId !== undefined && { actorId }) } });
+    const ids = this.catalog.subjects().map(({ declaredId }) => declaredId);
+    const tools = ids.flatMap((id) => this.catalog.entityTool(id) ?? this.catalog.find(id) ?? []);
+    return Promise.all(tools.map(await this.preparation.explainer(request, profile)));
   }
 
   /** Explains a call; see `ToolLoopService.explainCall`. */

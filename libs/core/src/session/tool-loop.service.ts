@@ -123,6 +123,18 @@ export class ToolLoopService<Actor = RegisteredActor> {
   }
 
   /**
+   * Explains every tool as this actor would be offered it, to an operator who looks as them. It is in the audit once, with both people.
+   *
+   * @throws {OperatorError} Where `forRoot({ operators })` does not let the operator `viewAs`.
+   *
+   * @example
+   * const tools = await loop.viewAs({ actor: clerk, tenant: 'acme', operator: { actor: user, tenant: user.tenantId } });
+   */
+  viewAs(request: ExplainRequest<Actor>): Promise<readonly ToolExplanation[]> {
+    return this.sessions.explanations.viewAs(request, this.profile);
+  }
+
+  /**
    * Tells what the audit has about one call: why it was asked about or denied, what the run had read, who decided. For operators. It reads the whole chain of the tenant.
    *
    * @throws {OperatorError} Where `forRoot({ operators })` does not let the operator `explain`.

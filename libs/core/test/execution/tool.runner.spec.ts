@@ -121,6 +121,7 @@ describe('the events of a call', () => {
           endedAt: expect.any(Date),
           durationMs: expect.any(Number),
         },
+        isOfOthers: true,
       },
     ]);
   });

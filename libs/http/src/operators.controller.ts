@@ -1,0 +1,110 @@
+import { Get, HttpCode, NotFoundException, Param, Post } from '@nestjs/common';
+import { type OperatorAction, PendingService, ToolCatalog, type ToolExplanation } from '@toolloop/core';
+import { ActorIdentity, Operators, RunOpener } from '@toolloop/core/internal';
+import { type SourceStatus, ToolSources } from '@toolloop/core/sources';
+import { isRecord, type ListedSource, type SourceReport, type ViewedActor, type ViewedTool } from '@toolloop/protocol';
+import { firstValueFrom } from 'rxjs';
+import { CallerController, CurrentCaller } from './caller.js';
+import type { Caller } from './http-options.js';
+import { RunStreams } from './run-streams.js';
+import { ServedLoop } from './served-loop.js';
+
+/** The actions of operators for which there are routes. */
+export const ROUTED_ACTIONS: readonly OperatorAction[] = [
+  'explain',
+  'killSwitch',
+  'policy',
+  'replay',
+  'runs',
+  'sources',
+  'undo',
+  'usage',
+  'audit',
+  'viewAs',
+];
+
+/** The most runs and requests of a person that are shown to an operator who looks as them. */
+const MOST_VIEWED = 50;
+
+/** The sources of tools, for operators. */
+@CallerController('sources')
+export class SourcesController {
+  constructor(
+    private readonly sources: ToolSources,
+    private readonly catalog: ToolCatalog,
+    private readonly operators: Operators,
+  ) {}
+
+  @Get()
+  async list(@CurrentCaller() caller: Caller): Promise<SourceReport> {
+    await this.operators.use(caller, 'sources', { details: { do: 'list' } });
+    const findings = await firstValueFrom(this.catalog.findings$);
+    return { sources: this.listed(this.sources.list()), findings };
+  }
+
+  /** Asks a source for its tools now. They are the tools of all tenants, and so is the permission. */
+  @Post(':name/refresh')
+  @HttpCode(200)
+  async refresh(@Param('name') name: string, @CurrentCaller() caller: Caller): Promise<readonly ListedSource[]> {
+    return this.listed(await this.sources.refresh(name, caller));
+  }
+
+  private listed(sources: readonly SourceStatus[]): readonly ListedSource[] {
+    return sources.map(({ tools, ...source }) => ({
+      ...source,
+      tools: tools.map((declaredId) => {
+        const { effect, schemaHash } = this.catalog.describe(declaredId);
+        const { pinned } = this.catalog.originOf(declaredId) ?? {};
+        return { declaredId, effect, schemaHash, ...(pinned && { pinned }) };
+      }),
+    }));
+  }
+}
+
+/** The application as another person of the tenant sees it, for operators: lists and reasons, and nothing to act on. */
+@CallerController('view-as')
+export class ViewAsController {
+  constructor(
+    private readonly served: ServedLoop,
+    private readonly catalog: ToolCatalog,
+    private readonly streams: RunStreams,
+    private readonly pending: PendingService,
+    private readonly operators: Operators,
+    private readonly identity: ActorIdentity,
+    private readonly opener: RunOpener,
+  ) {}
+
+  /** One entry of the audit names the operator and the person. Someone who may not look learns nothing of who there is. */
+  @Get(':actorId')
+  async view(@Param('actorId') actorId: string, @CurrentCaller() operator: Caller): Promise<ViewedActor> {
+    if (!this.operators.may(operator, 'viewAs'))
+      await this.operators.use(operator, 'viewAs', { details: { actorId: actorId.slice(0, 256) } });
+    const person = await findPerson(this.opener, actorId, operator.tenant);
+    const tools = await this.served.loop.viewAs({ ...(await this.served.termsOf(person)), operator });
+    const { actor } = person;
+    const name: unknown = isRecord(actor) ? actor['name'] : undefined;
+    return {
+      actor: { id: actorId, ...(typeof name === 'string' && { name }), roles: this.identity.rolesOf(actor) },
+      may: ROUTED_ACTIONS.filter((action) => this.operators.may(person, action)),
+      tools: tools.map((tool) => this.described(tool)),
+      runs: await this.streams.list(person, { limit: MOST_VIEWED }),
+      waiting: await this.pending.inbox(person, { limit: MOST_VIEWED }),
+    };
+  }
+
+  private described(tool: ToolExplanation): ViewedTool {
+    const { description, effect, source, presentation } = this.catalog.describe(tool.declaredId);
+    return { ...tool, description, effect, source, ...(presentation && { presentation }) };
+  }
+}
+
+/**
+ * Finds a person of a tenant.
+ *
+ * @throws {NotFoundException} Where there is none of this id.
+ */
+export async function findPerson({ directory }: RunOpener, actorId: string, tenant: string): Promise<Caller> {
+  const actor = await directory.find(actorId, tenant);
+  if (actor !== undefined) return { actor, tenant };
+  throw new NotFoundException({ code: 'unknown_actor', message: `No actor of this tenant has the id ${JSON.stringify(actorId)}.` });
+}
