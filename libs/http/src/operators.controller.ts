@@ -1,6 +1,8 @@
 import { Get, HttpCode, NotFoundException, Param, Post } from '@nestjs/common';
-import { type OperatorAction, PendingService, ToolCatalog, type ToolExplanation } from '@toolloop/core';
+import { PendingService, ToolCatalog } from '@toolloop/core';
 import { ActorIdentity, Operators, RunOpener } from '@toolloop/core/internal';
+import type { ToolExplanation } from '@toolloop/core/loop';
+import type { OperatorAction } from '@toolloop/core/policy';
 import { type SourceStatus, ToolSources } from '@toolloop/core/sources';
 import { isRecord, type ListedSource, type SourceReport, type ViewedActor, type ViewedTool } from '@toolloop/protocol';
 import { firstValueFrom } from 'rxjs';

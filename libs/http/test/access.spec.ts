@@ -23,7 +23,7 @@ describe('the table of routes', () => {
   it('is shorter where an application has only some protocols, and all of it lies below the path', async () => {
     const routes = routesOf(await serveApp({ model: new ScriptedModel([]), http: { path: '/api/', protocols: ['ag-ui'] } }));
     expect(routes.filter((route) => !route.includes(' /api/'))).toEqual([]);
-    expect(routes.filter((route) => / \/api\/(ai|v1)\//.test(route))).toEqual(['POST /api/ai/agui']);
+    expect(routes.filter((route) => / \/api\/(ai|v1)\//.test(route))).toEqual(['POST /api/ai/agui', 'POST /api/ai/agui/connect']);
     expect(routes).toContain('POST /api/chat');
   });
 });

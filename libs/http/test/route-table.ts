@@ -45,6 +45,8 @@ const OWN: readonly Row[] = [
 /** What has an owner: alice of acme. */
 const OWNED: readonly Row[] = [
   ['GET', '/ai/chat/CHAT/stream', 204, 204],
+  ['POST', '/ai/agui/connect', 204, 204, { threadId: 'CHAT', runId: 'r', messages: [] }],
+  ['POST', '/ai/assistant/resume', 204, 204, { threadId: 'CHAT', commands: [] }],
   [
     'POST',
     '/v1/chat/completions',

@@ -5,6 +5,7 @@ import {
   type JsonObject,
   type JsonValue,
   type LoopEventBody,
+  type LoopEventOf,
   type RecordedAttachment,
   type StorageUnavailableError,
   type ToolFailure,
@@ -361,12 +362,14 @@ function whatOf({ tool, labels }: Call): Pick<ToolOutcome, 'tool' | 'labels'> {
   return { ...(tool && { tool }), ...(labels && { labels }) };
 }
 
-/** A record as its event holds it: what a sub-run did was told as it happened. */
-export function shownRecord(record: ToolInvocationRecord): ToolInvocationRecord {
-  if (!record.subRun) return record;
+/** A result as its event holds it, with whether others may have written it. What a sub-run did was told as it happened. */
+export function shownResult({ record, tool, labels = tool?.spec.labels }: ToolOutcome): ShownResult {
+  const mark = labels?.returns === 'untrusted' && (record.result ?? null) !== null && { isOfOthers: true as const };
+  if (!record.subRun) return { record, ...mark };
   const { toolCalls: _told, ...subRun } = record.subRun;
-  return { ...record, subRun };
+  return { record: { ...record, subRun }, ...mark };
 }
+type ShownResult = Pick<LoopEventOf<'tool-result'>, 'record' | 'isOfOthers'>;
 
 /** Arguments as the ui may see them. */
 export function shownArguments(args: JsonObject, hidden: readonly string[]): JsonObject {

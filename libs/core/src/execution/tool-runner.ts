@@ -35,7 +35,7 @@ import {
   type ToolOutcome,
 } from './call.js';
 import { discreet } from './credentials.js';
-import { answeredFor, failed, pending, replayed, ResultDescriber, shownArguments, shownRecord, unavailable } from './describe.js';
+import { answeredFor, failed, pending, replayed, ResultDescriber, shownArguments, shownResult, unavailable } from './describe.js';
 import { EffectGuard, isGuarded } from './effect-guard.js';
 import { asFromOutside } from './hide-values.js';
 import { ToolInvoker } from './invoke.js';
@@ -226,10 +226,10 @@ export class ToolRunner implements OnModuleInit {
     const outcome = values ? withHidden(performed, values) : performed;
     if (hooks) tellEnd(call, outcome, hooks);
     if (outcome.isPending) return outcome;
-    const record = shownRecord(outcome.record);
-    logEnd(call, record);
+    const shown = shownResult(outcome);
+    logEnd(call, shown.record);
     await this.audit?.ended(call, outcome);
-    await call.scope.emit({ type: 'tool-result', step: call.request.step, record, ...marksOf(call, outcome) });
+    await call.scope.emit({ type: 'tool-result', step: call.request.step, ...shown });
     return outcome;
   }
 
@@ -312,9 +312,4 @@ function withHidden(outcome: ToolOutcome, values: RunValues): ToolOutcome {
   const { content } = outcome;
   const hidden = typeof content === 'string' ? values.namedIn(content) : [];
   return hidden.length > 0 ? { ...outcome, hidden } : outcome;
-}
-
-/** The mark of a result that others may have written. */
-function marksOf({ tool }: Call, { labels = tool?.spec.labels, record: { result } }: ToolOutcome): { readonly isOfOthers?: true } {
-  return labels?.returns === 'untrusted' && result !== undefined && result !== null ? { isOfOthers: true } : {};
 }
