@@ -9,7 +9,7 @@ export { PinFile } from './client/tool-pins.js';
 export type { PinSet, ToolDefinition, ToolPin } from './client/tool-pins.js';
 export { McpServerModule } from './server/mcp-server.module.js';
 export type { McpServerExtras } from './server/mcp-server.module.js';
-export type { McpPrincipal, McpResource, McpServerOptions, McpSessionTerms, McpVerifier } from './server/server-options.js';
+export type { McpPrincipal, McpResource, McpServerOptions, McpSessionTerms, McpTracing, McpVerifier } from './server/server-options.js';
 export { LlmCompletion, LlmPrompt, LlmResource } from './server/offer-decorators.js';
 export type {
   LlmCompletionOptions,

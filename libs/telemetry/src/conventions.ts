@@ -83,4 +83,5 @@ export const METRICS = {
   pendingRequests: 'toolloop.pending.requests',
   pendingAnswers: 'toolloop.pending.answers',
   injected: 'toolloop.tools.injected',
+  queueAge: 'toolloop.run.queue_age',
 } as const;

@@ -15,7 +15,8 @@ import type { SpanContent } from './span-content.js';
 
 /**
  * The spans of runs (`invoke_agent`), of questions to models (`chat`) and of calls of tools (`execute_tool`), each the active span of what happens within it: the
- * spans of databases and of HTTP requests that a tool makes are its children. A part of a run that is resumed links to the part before it, possibly of another process.
+ * spans of databases and of HTTP requests that a tool makes are its children. A part of a run that is resumed links to the part before it, and a run
+ * that another process asked for to that request.
  */
 export class LoopInstrumentation extends Instrumentation {
   constructor(
@@ -29,6 +30,7 @@ export class LoopInstrumentation extends Instrumentation {
   override run<End extends InstrumentedRunEnd>(run: InstrumentedRun, work: () => Promise<End>): Promise<End> {
     const links = run.resumedFrom === undefined ? [] : linksTo(run.resumedFrom);
     const name = run.loop === undefined ? 'invoke_agent' : `invoke_agent ${run.loop}`;
+    if (run.queuedMs !== undefined) this.metrics.queued(run, run.queuedMs);
     const span = this.tracer.startSpan(name, { kind: SpanKind.INTERNAL, attributes: runAttributes(run), links });
     return within(span, work, (end, seconds) => {
       this.metrics.runEnded(run, end ?? {}, seconds);

@@ -18,6 +18,7 @@ export class LoopMetrics {
   private readonly pendingRequests: Counter;
   private readonly pendingAnswers: Counter;
   private readonly injectedTools: Counter;
+  private readonly queueAge: Histogram;
 
   constructor(
     meter: Meter,
@@ -27,6 +28,7 @@ export class LoopMetrics {
       meter.createHistogram(name, { unit: 's', description, advice: { explicitBucketBoundaries: SECONDS } });
     this.modelDuration = seconds(METRICS.modelDuration, 'The time of one question to a model, until its last byte.');
     this.runDuration = seconds(METRICS.runDuration, 'The time of one run, or of its part between two waits.');
+    this.queueAge = seconds(METRICS.queueAge, 'The time that a durable run waited for a process.');
     this.toolDuration = seconds(METRICS.toolDuration, 'The time of one call of a tool, through every stage.');
     this.tokens = meter.createHistogram(METRICS.tokens, {
       unit: '{token}',
@@ -50,6 +52,11 @@ export class LoopMetrics {
       ...(code !== undefined && { [ERROR_TYPE]: code }),
       ...this.tenantOf(run),
     });
+  }
+
+  /** Counts the wait of a run that begins; one that is resumed waited for people. */
+  queued(run: InstrumentedRun, milliseconds: number): void {
+    this.queueAge.record(milliseconds / 1000, { ...(run.loop !== undefined && { [GEN_AI.agent]: run.loop }), ...this.tenantOf(run) });
   }
 
   answered(call: InstrumentedModelCall, answer: ModelAnswer | undefined, errorType: string | undefined, seconds: number): void {

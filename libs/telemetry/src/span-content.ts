@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { Logger } from '@nestjs/common';
 import type { Attributes } from '@opentelemetry/api';
 import type { ContentPart, Message, ModelAnswer, ModelRequest, ToolInvocationRecord, ToolSpec } from '@toolloop/protocol';
 import { GEN_AI, TOOLLOOP } from './conventions.js';
@@ -12,9 +13,12 @@ type Part =
   | { readonly type: 'tool_call_response'; readonly id: string; readonly response: string }
   | { readonly type: 'uri'; readonly modality: 'image' | 'file'; readonly uri: string };
 
+const logger = new Logger('Telemetry');
+
 /** The content of runs on spans: hashes always, texts only where the application asks for them, each redacted. */
 export class SpanContent {
   private readonly toolHashes = new WeakMap<readonly ToolSpec[], string>();
+  private readonly failedParts = new Set<TelemetryContent>();
   private lastInstructions = { text: '', hash: '' };
 
   constructor(private readonly rules: TelemetryOptions['content']) {}
@@ -51,9 +55,20 @@ export class SpanContent {
     try {
       const text = this.rules.redact(textOf(), part);
       return text === undefined ? {} : { [attribute]: text };
-    } catch {
+    } catch (error) {
+      this.failed(part, error);
       return {};
     }
+  }
+
+  /** Tells once of each part that it cannot be redacted. The error's text may hold what was to be hidden, so its name is told. */
+  private failed(part: TelemetryContent, error: unknown): void {
+    if (this.failedParts.has(part)) return;
+    this.failedParts.add(part);
+    const name = error instanceof Error ? error.name : typeof error;
+    logger.warn(
+      `content.redact failed for "${part}" (${name}), so spans have none of it. It must return a text or undefined for every text.`,
+    );
   }
 
   private hashOfInstructions(text: string): string {

@@ -18,6 +18,11 @@ export interface TelemetryOptions {
   readonly content?: { readonly redact: (text: string, part: TelemetryContent) => string | undefined };
   /** Counts each tenant by itself in the metrics, where there are few of them: each is a series of its own. @default false */
   readonly tenantLabel?: boolean;
+  /**
+   * Writes lines about runs to Nest's logger, each with the ids of its run, step and call: as texts, or as objects for a logger that writes JSON. They hold no text of models, people or tools.
+   * @default none
+   */
+  readonly logs?: 'text' | 'object';
   /** Continues the trace that a request's `traceparent` header names, unless an instrumentation of HTTP has done so already. @default true */
   readonly incoming?: boolean;
   /** Serves the metrics to a scraper. The exporter must be a reader of the meter provider as well. @default no route */

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type DynamicModule, Inject, type MiddlewareConsumer, Module, type NestModule, RequestMethod } from '@nestjs/common';
 import { context, metrics, propagation, trace } from '@opentelemetry/api';
 import { LoopInstrumentation } from './loop-instrumentation.js';
+import { LoopLogs } from './loop-logs.js';
 import { LoopMetrics } from './loop-metrics.js';
 import { LoopSpanEvents } from './loop-span-events.js';
 import { SpanContent } from './span-content.js';
@@ -36,6 +37,7 @@ export class TelemetryModule implements NestModule {
           useFactory: () => new LoopInstrumentation(tracerProvider.getTracer(NAME), counted, new SpanContent(content)),
         },
         { provide: LoopSpanEvents, useFactory: () => new LoopSpanEvents(counted) },
+        ...(options.logs ? [{ provide: LoopLogs, useValue: new LoopLogs(options.logs) }] : []),
       ],
     };
   }

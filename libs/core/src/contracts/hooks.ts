@@ -64,8 +64,10 @@ export interface InstrumentedRun extends RunIdentity {
   readonly model: string;
   /** The call that this run is. Absent in a root run. */
   readonly within?: { readonly runId: string; readonly toolCallId: string };
-  /** The trace context that the part before this one had, possibly in another process. Absent in a run that is not resumed. */
+  /** The trace context that the part before this one had, or that of the request that asked for it, possibly in another process. Absent in a run that begins where it is asked for. */
   readonly resumedFrom?: string;
+  /** The milliseconds that a durable run waited for a process. Absent in one that did not. */
+  readonly queuedMs?: number;
 }
 
 /** The state in which a run, or a part of it, ended. */

@@ -129,7 +129,7 @@ export class LiveRun implements EnclosingRun {
   get instrumented(): InstrumentedRun {
     const { plan, start } = this;
     const { execution, conversation, within, model } = plan;
-    const resumedFrom = start.resumed?.saved.trace;
+    const resumedFrom = start.resumed?.saved.trace ?? plan.queued?.trace;
     return {
       ...identityOf(plan),
       requestId: execution.requestId,
@@ -137,6 +137,7 @@ export class LiveRun implements EnclosingRun {
       model: nameOf(model),
       ...(within && { within: { runId: within.live.plan.execution.run.runId, toolCallId: within.toolCallId } }),
       ...(resumedFrom !== undefined && { resumedFrom }),
+      ...(plan.queued && { queuedMs: plan.queued.forMs }),
     };
   }
 

@@ -30,7 +30,7 @@ import { ConversationTurns } from './conversation-turns.js';
 import { FinishedRun } from './loop-state.js';
 import { LoopRun, type RunParts } from './loop-run.js';
 import { fromRunEntries } from './run-log.js';
-import type { EnclosingRun, SubRunsWithin } from './run-plan.js';
+import type { EnclosingRun, RunPlan, SubRunsWithin } from './run-plan.js';
 import { type ListingRequest, RunPreparation } from './run-preparation.js';
 import { fromSavedJson } from './saved-run-reader.js';
 import { forgetPagesOf, keptBytesOf, type ProcessState, type ResumedRun } from './saved-run.js';
@@ -185,7 +185,7 @@ function resumedFrom({ saved, processState }: SubRunCheckpoint): ResumedRun {
 }
 
 /** A run that is kept, and how far it came. */
-export interface DurableRun {
+export interface DurableRun extends Pick<RunPlan, 'queued'> {
   readonly runId: string;
   /** The name of its loop; absent for `ToolLoopService` itself. */
   readonly loop: string | undefined;
@@ -290,13 +290,13 @@ export class RunOpener implements OnModuleDestroy, BeforeApplicationShutdown {
   /** Opens a run that is written to a journal as it proceeds. Throws as `open` does. */
   openDurable<Output, Actor>(
     request: LoopRequest<Output, Actor>,
-    { runId, loop, journal, entries = [], lastSequence = 0 }: DurableRun,
+    { runId, loop, journal, entries = [], lastSequence = 0, queued }: DurableRun,
   ): RunHandle<Output> {
     const saved = fromRunEntries(runId, entries);
     const processState = this.suspended.recall(runId);
     const resumed = saved && { runId, saved, ...(processState && { processState }) };
     const plan = this.preparation.prepare(request, this.profileOf(loop), resumed ?? { runId });
-    return new LoopRun<Output>({ ...plan, loop }, this.services, resumed, journal, lastSequence);
+    return new LoopRun<Output>({ ...plan, loop, queued }, this.services, resumed, journal, lastSequence);
   }
 
   private profileOf(name: string | undefined): LoopProfile {

@@ -84,6 +84,13 @@ export interface CallSession {
   change(inject: (toolset: Toolset) => Toolset | Promise<Toolset>): Toolset | Promise<Toolset>;
 }
 
+/** The wait of a durable run for a process. */
+export interface QueuedRun {
+  readonly forMs: number;
+  /** The trace context of the request that asked for the run. */
+  readonly trace?: string;
+}
+
 /** A request that was checked, with everything that is fixed for the run. */
 export interface RunPlan<Output = unknown> {
   readonly model: LanguageModel;
@@ -91,6 +98,8 @@ export interface RunPlan<Output = unknown> {
   readonly instructions: () => string | undefined | Promise<string | undefined>;
   /** The name of its loop; absent for `ToolLoopService` itself. */
   readonly loop?: string | undefined;
+  /** Set for a durable run that waited for a process. */
+  readonly queued?: QueuedRun | undefined;
   /** Set in a sub-run: the run around it. */
   readonly within?: RunPlace;
   /** True for a run of one call, which asks no model. */

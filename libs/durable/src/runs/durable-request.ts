@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { InvalidRequestError, type JsonObject, type LoopRequest } from '@toolloop/core';
-import { type RunEntry, SAID_BY_THE_RUN, toJsonObject } from '@toolloop/core/internal';
+import { type DurableRun, type RunEntry, SAID_BY_THE_RUN, toJsonObject } from '@toolloop/core/internal';
 import type { NewRun, RunLog, RunRecord } from '@toolloop/core/stores';
 import { keyHash } from '../stores/storable.js';
 
@@ -96,8 +96,19 @@ function isRepeated({ request: kept }: RunRecord, { request }: NewRun): boolean 
 }
 
 /** The request that was kept, for whom it acts. */
-export function fromDurableRequest(request: JsonObject, who: Pick<LoopRequest, 'actor' | 'tenant'>): LoopRequest {
+export function fromDurableRequest({ trace: _trace, ...request }: JsonObject, who: Pick<LoopRequest, 'actor' | 'tenant'>): LoopRequest {
   return { ...(request as Partial<LoopRequest>), ...who };
+}
+
+/** Adds the trace context in which a run is asked for, so that the process that runs it can say which request that was. */
+export function withTrace(run: NewRun, trace: string | undefined): NewRun {
+  return trace === undefined ? run : { ...run, request: { ...run.request, trace } };
+}
+
+/** The time that a run has waited for a process, and who asked for it. Clocks of machines differ, so it is never less than nothing. */
+export function queuedFor({ createdAt, request }: Pick<RunRecord, 'createdAt' | 'request'>): NonNullable<DurableRun['queued']> {
+  const trace = request?.['trace'];
+  return { forMs: Math.max(0, Date.now() - Date.parse(createdAt)), ...(typeof trace === 'string' && { trace }) };
 }
 
 /** Adds a run with what another one did until the end of a step. Its calls are its own: their idempotency keys are of its id. */

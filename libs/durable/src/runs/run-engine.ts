@@ -10,12 +10,13 @@ import {
   type NamedProfile,
   renewContinued,
   RunOpener,
+  ToolRunner,
 } from '@toolloop/core/internal';
 import { flushBeforeClose } from '@toolloop/core/loop';
 import type { LeasedRun, LeaseRequest, NewRun, RunHold, RunLog, RunRecord } from '@toolloop/core/stores';
 import { type RunOptions, runOptionsOf } from '../durable-options.js';
 import { collectingMs, DurableJournal, type JournalTerms } from './durable-journal.js';
-import { addOnce, fork, fromDurableRequest, runIdFor, toDurableRequest } from './durable-request.js';
+import { addOnce, fork, fromDurableRequest, queuedFor, runIdFor, toDurableRequest, withTrace } from './durable-request.js';
 
 /** Injects the `RunOptions`. */
 export const RUN_OPTIONS = Symbol('toolloop:run-options');
@@ -72,6 +73,7 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
     stores: BoundedStores,
     private readonly runs: RunOpener,
     private readonly identity: ActorIdentity,
+    private readonly runner: ToolRunner,
     @Inject(RUN_OPTIONS) options: RunOptions,
   ) {
     super();
@@ -132,7 +134,7 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
   }
 
   override async start<Output, Actor>(request: LoopRequest<Output, Actor>, name?: string): Promise<string> {
-    const run = this.newRun(request, name);
+    const run = withTrace(this.newRun(request, name), this.runner.instrumentation?.traceContext());
     const nowhere = new DurableJournal(this.log, () => Promise.reject(new Error('The run was not started here.')));
     this.runs.openDurable(request, { runId: run.runId, loop: name, journal: nowhere }); // throws for what cannot be run
     await this.assertKnown(run);
@@ -197,6 +199,7 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
     if (!request) return this.log.release(hold); // only its actor resumes it
     const entries = await this.log.read(runId);
     const journal = new DurableJournal(this.log, () => Promise.resolve(hold), { ...this.terms, earlier: entries });
+    const queued = entries.length === 0 ? queuedFor(run) : undefined;
     let actor: unknown;
     let handle: RunHandle;
     try {
@@ -206,7 +209,14 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
       throw error; // such as a directory that cannot be reached: the lease is not renewed, so the run is taken over after a while
     }
     try {
-      handle = this.runs.openDurable(fromDurableRequest(request, { actor, tenant }), { runId, loop, journal, entries, lastSequence });
+      handle = this.runs.openDurable(fromDurableRequest(request, { actor, tenant }), {
+        runId,
+        loop,
+        journal,
+        entries,
+        lastSequence,
+        queued,
+      });
     } catch (error) {
       return this.endUnrunnable(run, error); // any process that took it over would meet with the same
     }

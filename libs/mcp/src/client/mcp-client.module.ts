@@ -19,11 +19,12 @@ export class McpClientModule {
   static forRoot(options: McpClientOptions): DynamicModule {
     const findings = clientFindings(options);
     if (findings.length > 0) throw new ConfigurationError(findings);
-    const { servers, pins = DEFAULT_PINS } = options;
+    const { servers, pins = DEFAULT_PINS, trace } = options;
     const sources = Object.entries(servers).map(([name, server]): Provider => ({
       provide: Symbol(`toolloop:mcp server ${name}`),
       inject: [PINS, { token: AuditTrail, optional: true }],
-      useFactory: (file: PinFile, trail?: AuditTrail) => new McpToolSource(name, server, { pins: file, ...(trail && { trail }) }),
+      useFactory: (file: PinFile, trail?: AuditTrail) =>
+        new McpToolSource(name, server, { pins: file, ...(trail && { trail }), ...(trace && { trace }) }),
     }));
     return { module: McpClientModule, providers: [{ provide: PINS, useFactory: () => PinFile.read(pins) }, ...sources] };
   }

@@ -16,6 +16,7 @@ import { DEFAULT_INHERITED_ENV_VARS, StdioClientTransport } from '@modelcontextp
 import type { ToolCallContext } from '@toolloop/core';
 import type { JsonObject } from '@toolloop/protocol';
 import { BoundedFetch, type RequestUse } from './bounded-fetch.js';
+import type { McpTracing } from '../server/server-options.js';
 import type { McpHttpServer, McpStdioServer, NamedServer } from './server-options.js';
 import { definitionOf, hashOf } from './tool-pins.js';
 
@@ -31,6 +32,8 @@ export interface OfferedTool {
 export interface SessionSettings extends Pick<ClientOptions, 'capabilities' | 'inputRequired'> {
   /** Handed the client before it connects. */
   readonly prepare?: (client: Client) => void;
+  /** Carries the trace of a call to the server. */
+  readonly trace?: Pick<McpTracing, 'outgoing'> | undefined;
 }
 
 /** Accepts everything: results are held against the narrowed schema by the pipeline, whose patterns run in linear time. */
@@ -63,6 +66,7 @@ export class McpSession {
     private readonly server: NamedServer,
     private readonly client: Client,
     private readonly way: Way,
+    private readonly trace: SessionSettings['trace'],
   ) {}
 
   /**
@@ -81,7 +85,7 @@ export class McpSession {
     }: { readonly use: RequestUse; readonly signal: AbortSignal; readonly onChange: () => void; readonly settings?: SessionSettings },
   ): Promise<McpSession> {
     const way = wayTo(server, use);
-    const { prepare, ...declared } = settings ?? {};
+    const { prepare, trace, ...declared } = settings ?? {};
     const told: { session?: McpSession } = {};
     const client = new Client(CLIENT, {
       capabilities: {},
@@ -101,7 +105,7 @@ export class McpSession {
       },
     });
     prepare?.(client);
-    const session = new McpSession(server, client, way);
+    const session = new McpSession(server, client, way, trace);
     told.session = session;
     // oxlint-disable-next-line unicorn/prefer-add-event-listener -- it is no EventTarget
     client.onclose = () => {
@@ -158,7 +162,8 @@ export class McpSession {
       progress({ progress: told.progress, ...(told.total !== undefined && { total: told.total }) });
     };
     const options = { signal, timeout, maxTotalTimeout: timeout, resetTimeoutOnProgress: true, onprogress, toolDefinition: tool.listed };
-    return this.way.run(use, () => this.client.callTool({ name, arguments: args }, options));
+    const traced = this.trace && { _meta: this.trace.outgoing() };
+    return this.way.run(use, () => this.client.callTool({ name, arguments: args, ...traced }, options));
   }
 
   /** Ends it: the process, the sockets and, where the server keeps one, its session. */

@@ -10,7 +10,16 @@ import { Subject } from 'rxjs';
 import { AnswerTooLargeError, type RequestUse } from './bounded-fetch.js';
 import { type Caller, McpConnections, SHARED } from './mcp-connections.js';
 import { failureOf, type McpSession, type OfferedTool } from './mcp-session.js';
-import { allowedTools, clientFindings, endpointOf, type McpServer, type NamedServer, namedServer, prefixOf } from './server-options.js';
+import {
+  allowedTools,
+  clientFindings,
+  endpointOf,
+  type McpClientOptions,
+  type McpServer,
+  type NamedServer,
+  namedServer,
+  prefixOf,
+} from './server-options.js';
 import { PinFile, type ToolDefinition, type ToolPin } from './tool-pins.js';
 
 /** The surroundings of a source. */
@@ -19,6 +28,8 @@ export interface McpToolSourceOptions {
   readonly pins?: PinFile | string;
   /** Records the calls that were refused since a connection offers another definition. @default no one is told but the caller and the log */
   readonly trail?: AuditTrail;
+  /** Carries the trace of each call to the server. @default none */
+  readonly trace?: McpClientOptions['trace'];
 }
 
 /** A tool that the application enables and has pinned. */
@@ -62,7 +73,7 @@ export class McpToolSource extends ToolSource implements BeforeApplicationShutdo
   private readonly connections: McpConnections;
 
   /** @throws {ConfigurationError} For wrong options, and for a file of pins that cannot be read. */
-  constructor(name: string, options: McpServer, { pins = DEFAULT_PINS, trail }: McpToolSourceOptions = {}) {
+  constructor(name: string, options: McpServer, { pins = DEFAULT_PINS, trail, trace }: McpToolSourceOptions = {}) {
     super();
     const findings = clientFindings({ servers: { [name]: options } }, 'McpToolSource');
     if (findings.length > 0) throw new ConfigurationError(findings);
@@ -71,7 +82,7 @@ export class McpToolSource extends ToolSource implements BeforeApplicationShutdo
     this.prefix = prefixOf(name);
     this.pins = typeof pins === 'string' ? PinFile.read(pins) : pins;
     this.trail = trail;
-    this.connections = new McpConnections(this.server, () => this.changes$.next());
+    this.connections = new McpConnections(this.server, () => this.changes$.next(), { trace });
   }
 
   /** Compares what the server offers with the pins. A server with a `connectionId` is asked in its calls, which bring a credential. */

@@ -1,8 +1,19 @@
 import type { OAuthClientProvider } from '@modelcontextprotocol/client';
 import type { RunContext } from '@toolloop/core';
-import { BOOLEAN, defineOptions, FUNCTION, listOf, needed, optionsOf, type OptionRule, WHOLE_ABOVE_ZERO } from '@toolloop/core/internal';
+import {
+  BOOLEAN,
+  defineOptions,
+  FUNCTION,
+  listOf,
+  needed,
+  optionsOf,
+  type OptionRule,
+  whatCan,
+  WHOLE_ABOVE_ZERO,
+} from '@toolloop/core/internal';
 import { type Finding, isRecord } from '@toolloop/protocol';
 import type { EgressOptions } from '@toolloop/protocol/egress';
+import type { McpTracing } from '../server/server-options.js';
 
 /** A tool of a server that the application enables: its name there, and another one for its id where that one does not fit into an id. */
 export type AllowedTool = string | { readonly name: string; readonly as: string };
@@ -88,6 +99,8 @@ export interface McpClientOptions {
   readonly servers: Readonly<Record<string, McpServer>>;
   /** The file of pins. @default 'mcp.pins.json' in the working directory */
   readonly pins?: string;
+  /** Carries the trace of each call to its server, such as `mcpTracing` of `@toolloop/telemetry`. @default a server gets only what HTTP carries */
+  readonly trace?: Pick<McpTracing, 'outgoing'>;
 }
 
 /** A server with its name and all of its limits. */
@@ -190,7 +203,11 @@ const STDIO_SERVER = defineOptions<McpStdioServer>(
 );
 
 const SERVERS: OptionRule<McpClientOptions['servers']> = { wanted: 'an object of servers by their names', accept: isRecord };
-const CLIENT = defineOptions<McpClientOptions>({ servers: needed(SERVERS), pins: TEXT });
+const CLIENT = defineOptions<McpClientOptions>({
+  servers: needed(SERVERS),
+  pins: TEXT,
+  trace: whatCan('outgoing', 'mcpTracing of @toolloop/telemetry'),
+});
 
 const SERVER_NAME = /^[a-zA-Z][a-zA-Z0-9-]*(?:_[a-zA-Z0-9-]+)*$/;
 const LONGEST_NAME = 27;

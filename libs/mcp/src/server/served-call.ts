@@ -19,7 +19,7 @@ const logger = new Logger('McpServer');
 
 /** A server's surroundings: whom it answers, and with what. */
 export interface Serving {
-  readonly options: Pick<McpServerOptions, 'name' | 'version' | 'instructions' | 'names' | 'ui'>;
+  readonly options: Pick<McpServerOptions, 'name' | 'version' | 'instructions' | 'names' | 'ui' | 'trace'>;
   readonly caller: McpCaller;
   /** Opens the session with the first request that needs it. */
   readonly sessionOf: () => Promise<ToolSession>;
@@ -40,13 +40,19 @@ interface RequestedCall {
 }
 
 /** Makes a call of the session of a server, for a request; one that waits is asked about, or taken up. */
-export async function callOf(server: Server, { caller, waiting }: Serving, { session, id, args, context }: RequestedCall): Promise<Answer> {
+export async function callOf(
+  server: Server,
+  { caller, waiting, options: { trace } }: Serving,
+  { session, id, args, context }: RequestedCall,
+): Promise<Answer> {
   const { mcpReq } = context;
+  const { _meta: meta } = mcpReq;
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- it was read as JSON
   const given = (args ?? {}) as JsonObject;
   const asked = { caller, context, args: given, name: id, sessionId: session.sessionId, abilities: abilitiesOf(server) };
   const make = (): Promise<CallResult> => session.call(id, given, { signal: mcpReq.signal, onProgress: reportTo(mcpReq) });
-  return answered(() => waiting.make(asked, make));
+  const work = (): Promise<Answer> => answered(() => waiting.make(asked, make));
+  return trace && meta ? trace.incoming({ ...meta }, work) : work();
 }
 
 type ReportedRequest = Pick<ServerContext['mcpReq'], '_meta' | 'notify' | 'log'>;

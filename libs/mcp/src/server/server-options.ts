@@ -99,8 +99,18 @@ export interface McpServerOptions<Actor = unknown> {
   readonly approver?: (visit: ApprovalVisit) => Respondent<Actor> | undefined | Promise<Respondent<Actor> | undefined>;
   /** The key of what clients keep between two rounds of one call, 32 bytes or more, the same in all processes. @default one of this process */
   readonly stateKey?: string;
+  /** Continues the trace that the `_meta` of a request names, such as `mcpTracing` of `@toolloop/telemetry`. @default its calls are traces of their own, or of the HTTP request */
+  readonly trace?: Pick<McpTracing, 'incoming'>;
   /** Narrows what a caller may do, as options of its session. */
   readonly session?: (principal: McpPrincipal<Actor>) => McpSessionTerms;
+}
+
+/** Carries the trace of a request in its `_meta`. */
+export interface McpTracing {
+  /** Returns the fields for a request that is sent now. */
+  outgoing(): Readonly<Record<string, string>>;
+  /** Does the work of a request within the trace that its fields name; they come from the other side as they are. */
+  incoming<Result>(meta: Readonly<Record<string, unknown>>, work: () => Result): Result;
 }
 
 const LOOPBACK: readonly string[] = ['localhost', '127.0.0.1', '[::1]'];
@@ -148,6 +158,10 @@ const PRINCIPAL: OptionRule<McpPrincipal> = {
   accept: (value) =>
     typeof value === 'object' && value !== null && Reflect.has(value, 'actor') && TEXT.accept(Reflect.get(value, 'tenant')),
 };
+const TRACING: OptionRule<Pick<McpTracing, 'incoming'>> = {
+  wanted: 'what continues a trace, such as mcpTracing of @toolloop/telemetry',
+  accept: (value) => typeof value === 'object' && value !== null && typeof Reflect.get(value, 'incoming') === 'function',
+};
 const KEY: OptionRule<string> = {
   wanted: 'a text of 32 bytes or more',
   accept: (value) => typeof value === 'string' && Buffer.byteLength(value) >= 32,
@@ -187,6 +201,7 @@ export const MCP_SERVER = defineOptions<McpServerOptions>(
     approvalUrl: FUNCTION,
     approver: FUNCTION,
     stateKey: KEY,
+    trace: TRACING,
   },
   { together: openToAll },
 );

@@ -12,6 +12,23 @@ describe.each(ERAS)('a tool of a server of the era of %s', (era) => {
     expect([ui, record.status]).toEqual(['Hello', 'succeeded']);
   });
 
+  it('gets the trace of its call, beside the sign for its progress', async () => {
+    const seen: unknown[] = [];
+    const tool = {
+      name: 'look',
+      answer: (_: unknown, { mcpReq }: Parameters<NonNullable<(typeof ECHO)['answer']>>[1]) => {
+        const { _meta: meta } = mcpReq;
+        seen.push(meta?.['traceparent'], meta?.progressToken !== undefined);
+        return said('seen');
+      },
+    };
+    const stranger = await Stranger.serve([tool], era);
+    const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+    const { call: made } = await importing({ servers: { others: stranger.server() }, trace: { outgoing: () => ({ traceparent }) } });
+    await made('mcp__others__look');
+    expect(seen).toEqual([traceparent, true]);
+  });
+
   it('answers with what it declares, and that is held against its schema', async () => {
     const outputSchema = { type: 'object' as const, properties: { count: { type: 'number' } }, required: ['count'] };
     const answers: unknown[] = [{ count: 3 }, { count: 'three' }];

@@ -160,6 +160,7 @@ export class Stranger {
 
 /** The settings of an application that imports tools. */
 export interface Imported {
+  readonly trace?: NonNullable<Parameters<typeof McpClientModule.forRoot>[0]['trace']>;
   readonly servers: Readonly<Record<string, McpServer>>;
   readonly policy?: Policy;
   readonly options?: Partial<ToolLoopOptions> & ToolLoopExtras;
@@ -200,7 +201,7 @@ export interface Application {
 export const KEY = 'k'.repeat(32);
 
 /** Starts an application that imports tools of servers, with the pins of a file. */
-export async function started({ servers, policy, options, providers, model, pins }: Imported): Promise<Application> {
+export async function started({ servers, policy, options, providers, model, pins, trace }: Imported): Promise<Application> {
   const ids = Object.entries(servers).flatMap(([name, { tools }]) =>
     tools.map((one) => `mcp__${name}__${typeof one === 'string' ? one : one.as}`),
   );
@@ -214,7 +215,7 @@ export async function started({ servers, policy, options, providers, model, pins
         ...options,
         providers: [...(providers ?? []), ...(options?.providers ?? [])],
       }),
-      McpClientModule.forRoot({ servers, pins: pins ?? pinPath() }),
+      McpClientModule.forRoot({ servers, pins: pins ?? pinPath(), ...(trace && { trace }) }),
     ],
   }).compile();
   module.useLogger(new Logger()); // the loggers of a test are silent unless it says otherwise

@@ -33,6 +33,20 @@ describe('the server', () => {
 });
 
 describe.each(ERAS)('a call in the era of %s', (era) => {
+  it('is made within the trace that its request names', async () => {
+    const within: unknown[] = [];
+    const trace = {
+      incoming: <Result>(meta: Readonly<Record<string, unknown>>, work: () => Result): Result => {
+        within.push(meta['traceparent']);
+        return work();
+      },
+    };
+    const client = await connect(await serve({ server: { trace } }), { era });
+    const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+    const { structuredContent } = await client.callTool({ name: 'notes__read', arguments: { id: 'n1' }, _meta: { traceparent } });
+    expect([within, structuredContent]).toEqual([[traceparent], { id: 'n1', text: 'a note of acme' }]);
+  });
+
   it('has what a tool returns as text, and as the structure that the tool declares', async () => {
     const client = await connect(await serve(), { era });
     const { tools } = await client.listTools();
