@@ -3,6 +3,7 @@ import { ToolLoopClient, ToolLoopHttpError } from '@toolloop/client';
 import type { PendingService, ToolCatalog, ToolLoopService } from '@toolloop/core';
 import type { RunService } from '@toolloop/core/runs';
 import type {
+  Amendment,
   AnsweredRequest,
   ExplainedCall,
   ExplainedTool,
@@ -31,6 +32,17 @@ export interface ExportedAudit {
   readonly lines: AsyncIterable<Uint8Array | string>;
 }
 
+/** A decision about an approval, or about several of one group, and what the person trusts with it. */
+export interface Verdict {
+  readonly approvalIds: readonly [string, ...string[]];
+  readonly decision: 'approve' | 'deny';
+  readonly reason: string | undefined;
+  /** The things that are trusted for the rest of the run. */
+  readonly endorse: Amendment['endorse'];
+  /** The argument whose value is trusted in all runs of the tenant. */
+  readonly always: { readonly argument: string; readonly reason: string } | undefined;
+}
+
 /** The application behind a command, as the actor of the command may use it. */
 export interface Counterpart {
   tools(): Promise<readonly ListedTool[]>;
@@ -38,6 +50,8 @@ export interface Counterpart {
   explain(tool: string, subject: ExplanationSubject): Promise<ExplainedTool | ExplainedCall>;
   inbox(): Promise<readonly WaitingRequest[]>;
   answer(runId: string, reply: PendingReply): Promise<AnsweredRequest>;
+  /** Takes a decision that is about several calls, or trusts something beside a call. */
+  decide(verdict: Verdict): Promise<void>;
   runs(selection: RunSelection): Promise<readonly Run[]>;
   ask(message: string, conversationId: string, signal: AbortSignal): AsyncIterable<LoopEvent>;
   resume(runId: string, signal: AbortSignal): AsyncIterable<LoopEvent>;
@@ -85,6 +99,11 @@ class RemoteApplication implements Counterpart {
   answer = (runId: string, reply: PendingReply): Promise<AnsweredRequest> => this.client.answer(runId, reply);
   runs = (selection: RunSelection): Promise<readonly Run[]> => this.client.runs(selection);
   resume = (runId: string, signal: AbortSignal): AsyncIterable<LoopEvent> => this.client.resume(runId, signal);
+
+  async decide({ approvalIds: [first, ...also], decision, reason, endorse, always }: Verdict): Promise<void> {
+    const reach = { ...(also.length > 0 && { also }), ...(always && { always }) };
+    await this.client.decide(first, decision, reason, endorse && { endorse }, reach);
+  }
 
   ask(message: string, conversationId: string, signal: AbortSignal): AsyncIterable<LoopEvent> {
     return this.client.ask({ message, conversationId }, { signal });
@@ -183,6 +202,18 @@ class BootedApplication implements Counterpart {
   async answer(runId: string, reply: PendingReply): Promise<AnsweredRequest> {
     const { id, kind } = await this.services.runs.answer(runId, reply, this.person);
     return { id, kind };
+  }
+
+  async decide({ approvalIds, decision, reason, endorse, always }: Verdict): Promise<void> {
+    const { services, person } = this;
+    const { EndorsementService } = await packageNear<typeof import('@toolloop/core/runs')>('@toolloop/core/runs', this.file);
+    const said = { decision, ...(reason !== undefined && { reason }) };
+    const [approvalId] = approvalIds;
+    if (approvalIds.length > 1) return void (await services.pending.decideTogether(approvalIds, said, person));
+    const endorsements = this.app.get(EndorsementService, { strict: false });
+    if (always) await endorsements.assertAlways(approvalId, always, person, decision);
+    await services.pending.decide({ approvalId, ...said }, person, endorse && { endorse });
+    if (always) await endorsements.always(approvalId, always, person);
   }
 
   runs(selection: RunSelection): Promise<readonly Run[]> {

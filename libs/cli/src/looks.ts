@@ -1,8 +1,17 @@
 import { createReadStream, readFileSync } from 'node:fs';
-import type { ExplainedCall, ExplainedTool, ListedTool, MadeCall, Run, WaitingRequest } from '@toolloop/protocol';
+import type {
+  ApprovalRequest,
+  ExplainedCall,
+  ExplainedTool,
+  ListedTool,
+  MadeCall,
+  PendingReply,
+  Run,
+  WaitingRequest,
+} from '@toolloop/protocol';
 import { isJsonObject } from '@toolloop/protocol';
 import { jsonOf, packageNear } from './application.js';
-import type { Counterpart, ExportedAudit } from './counterpart.js';
+import type { Counterpart, ExportedAudit, Verdict } from './counterpart.js';
 import { type Answer, CommandError, jsonIn, lineOf, shown, table } from './output.js';
 
 /** Lists the tools that the actor's model may call from the first step. */
@@ -66,9 +75,21 @@ export async function inboxOf(counterpart: Counterpart): Promise<Answer> {
   return { value, text };
 }
 
-function waitingText(waiting: WaitingRequest): string {
+function waitingText(waiting: WaitingRequest, _index: number, all: readonly WaitingRequest[]): string {
   const { id, kind, request } = waiting;
-  return [`${id}  ${kind}  ${aboutOf(waiting)}`, `    run ${request.runId}, until ${request.expiresAt}`].join('\n');
+  const about = [`${id}  ${kind}  ${aboutOf(waiting)}`, `    run ${request.runId}, until ${request.expiresAt}`];
+  return [...about, ...(kind === 'approval' ? moreAbout(request, all) : [])].join('\n');
+}
+
+/** The lines about what can be trusted with a yes to a call, and about the calls of which one decision can be taken. */
+function moreAbout({ mayEndorse = {}, group }: ApprovalRequest, all: readonly WaitingRequest[]): readonly string[] {
+  const names = [...(mayEndorse.arguments ?? []), ...(mayEndorse.sources ?? [])];
+  const grouped = all.filter((one) => one.kind === 'approval' && group !== undefined && one.request.group === group);
+  return [
+    ...(names.length > 0 ? [`    may be trusted for the rest of the run: ${names.map(lineOf).join(', ')} (--trust)`] : []),
+    ...(mayEndorse.always ? [`    an operator may trust for good: ${mayEndorse.always.map(lineOf).join(', ')} (--always)`] : []),
+    ...(grouped.length > 1 ? [`    one of ${grouped.length} of a kind: ${grouped.map(({ id }) => id).join(' ')}`] : []),
+  ];
 }
 
 /** The words for something that waits, in one line. */
@@ -79,21 +100,61 @@ export function aboutOf({ kind, request }: WaitingRequest): string {
   return lineOf(kind === 'approval' ? `${request.preview?.sentence ?? about} (${request.reason})` : about);
 }
 
-/** Decides about an approval of the inbox. */
+/** The options of a decision. */
+export interface DecisionOptions {
+  readonly reason?: string;
+  /** The arguments and sources that are trusted for the rest of the run. */
+  readonly trust?: readonly string[];
+  /** The argument whose value an operator trusts for good. */
+  readonly always?: string;
+}
+
+/** Decides about an approval of the inbox, or about several of one group. */
 export async function decided(
   counterpart: Counterpart,
-  approvalId: string,
+  ids: readonly [string, ...string[]],
   decision: 'approve' | 'deny',
-  reason?: string,
+  options: DecisionOptions,
 ): Promise<Answer> {
-  const waiting = (await counterpart.inbox()).find(({ id }) => id === approvalId);
-  if (!waiting) throw new CommandError(`Nothing in the inbox has the id "${approvalId}". "toolloop inbox" lists what waits.`);
+  const [id, ...also] = ids;
+  const waiting = (await counterpart.inbox()).find((one) => one.id === id);
+  if (!waiting) throw new CommandError(`Nothing in the inbox has the id "${id}". "toolloop inbox" lists what waits.`);
   const { runId } = waiting.request;
-  const why = reason === undefined ? {} : { reason };
-  if (waiting.kind === 'approval') await counterpart.answer(runId, { approvalId, decision, ...why });
-  else if (waiting.kind === 'rehearsal') await counterpart.answer(runId, { rehearsalId: approvalId, decision, ...why });
-  else throw new CommandError(`"${approvalId}" is no approval: it is answered in the conversation that asked.`);
-  return { value: { id: approvalId, decision, runId }, text: `${decision === 'approve' ? 'Approved' : 'Denied'}. The run is ${runId}.` };
+  const isMore = also.length > 0 || options.trust !== undefined || options.always !== undefined;
+  if (waiting.kind === 'approval' && isMore) await counterpart.decide(verdictOf(waiting.request, ids, decision, options));
+  else await counterpart.answer(runId, replyOf(waiting, decision, { ...options, isMore }));
+  const value = { id, ...(also.length > 0 && { also }), decision, runId };
+  return { value, text: `${decision === 'approve' ? 'Approved' : 'Denied'}. The run is ${runId}.` };
+}
+
+function replyOf(
+  { kind, id }: WaitingRequest,
+  decision: Verdict['decision'],
+  { reason, isMore }: DecisionOptions & { readonly isMore: boolean },
+): PendingReply {
+  const said = { decision, ...(reason !== undefined && { reason }) };
+  if (isMore) throw new CommandError(`"${id}" is no approval of a call, so it is decided by itself and trusts nothing.`);
+  if (kind === 'approval') return { approvalId: id, ...said };
+  if (kind === 'rehearsal') return { rehearsalId: id, ...said };
+  throw new CommandError(`"${id}" is no approval: it is answered in the conversation that asked.`);
+}
+
+function verdictOf(
+  { mayEndorse: { sources = [] } = {} }: ApprovalRequest,
+  approvalIds: Verdict['approvalIds'],
+  decision: Verdict['decision'],
+  { reason, trust = [], always }: DecisionOptions,
+): Verdict {
+  if (approvalIds.length > 1 && (trust.length > 0 || always !== undefined))
+    throw new CommandError('A decision about several calls trusts nothing. Name one call, or leave out --trust and --always.');
+  const endorse = { arguments: trust.filter((name) => !sources.includes(name)), sources: trust.filter((name) => sources.includes(name)) };
+  return { approvalIds, decision, reason, endorse: trust.length > 0 ? endorse : undefined, always: lastingTrustIn(always, reason) };
+}
+
+function lastingTrustIn(argument: string | undefined, reason: string | undefined): Verdict['always'] {
+  if (argument === undefined) return undefined;
+  if (reason === undefined) throw new CommandError('--always needs a --reason: it stays with the value.');
+  return { argument, reason };
 }
 
 /** Lists the actor's runs, the newest first. */

@@ -7,7 +7,18 @@ import { Chat } from './chat.js';
 import { ACTOR, APP, EXPORT, JSON_OPTION, type JsonOption, type Print, TENANT, URL_OPTION } from './command-options.js';
 import { completionFor } from './completion.js';
 import { type Counterpart, type CounterpartOptions, counterpartOf } from './counterpart.js';
-import { type AuditOptions, auditIn, calledBy, decided, explanationText, inboxOf, runsOf, toolsOf, verified } from './looks.js';
+import {
+  type AuditOptions,
+  auditIn,
+  calledBy,
+  decided,
+  type DecisionOptions,
+  explanationText,
+  inboxOf,
+  runsOf,
+  toolsOf,
+  verified,
+} from './looks.js';
 import { addEvals, addRunFiles } from './eval-commands.js';
 import { addMcp } from './mcp-commands.js';
 import { type Answer, CommandError, CommandOutput, failureOf, lineOf } from './output.js';
@@ -141,14 +152,19 @@ function addLooks(program: Command, print: Print): void {
     .action((options: LookOptions & { status?: string }) => answering(options, (counterpart) => runsOf(counterpart, options.status)));
   addRunFiles(runs, print);
   const inbox = look(program, 'inbox', 'list what waits for you').action((options: LookOptions) => answering(options, inboxOf));
-  for (const decision of ['approve', 'deny'] as const)
-    look(inbox, decision, `${decision} a call, or a rehearsal`)
+  for (const decision of ['approve', 'deny'] as const) {
+    const command = look(inbox, decision, `${decision} a call, several of one kind, or a rehearsal`)
       .argument('<id>', 'the id that the inbox shows')
-      .option('--reason <text>', 'the reason as the model reads it')
-      .action((id: string, options: { reason?: string }, command: Command) => {
-        const { reason } = options;
-        return answering(command.optsWithGlobals<LookOptions>(), (counterpart) => decided(counterpart, id, decision, reason));
-      });
+      .argument('[others...]', 'further calls of its kind, with the same decision')
+      .option('--reason <text>', 'the reason as the model reads it');
+    if (decision === 'approve')
+      command
+        .option('--trust <name...>', 'what the inbox says may be trusted, for the rest of the run')
+        .option('--always <argument>', 'for operators: the argument whose value is trusted in all runs of the tenant');
+    command.action((id: string, others: readonly string[], options: DecisionOptions) =>
+      answering(command.optsWithGlobals<LookOptions>(), (counterpart) => decided(counterpart, [id, ...others], decision, options)),
+    );
+  }
 }
 
 function addAudit(program: Command, print: Print): void {
