@@ -12,17 +12,27 @@ export interface Vitals {
   readonly longestWorkMs: number;
 }
 
+/** What a process holds: its timers, sockets and requests, and the listeners of the process, counted by kind. */
+export interface Held {
+  readonly held: Readonly<Record<string, number>>;
+  /** The rejections that no one handled, with their stacks. */
+  readonly unhandled: readonly string[];
+}
+
 /** A built demo in a process of its own, that is measured from outside. */
 export interface MeasuredDesk {
   readonly url: string;
   readonly pid: number;
   vitals(): Promise<Vitals>;
+  held(): Promise<Held>;
   /** Milliseconds of CPU that the process has used, all threads included. */
   cpuMs(): Promise<number>;
   /** Everything it has printed. */
   output(): string;
   stop(): Promise<void>;
 }
+
+type Answer = Vitals & Held & { readonly cpuMs: number };
 
 const PROBE = new URL('probe.mjs', import.meta.url).href;
 
@@ -39,15 +49,16 @@ export async function startDesk(env: NodeJS.ProcessEnv = {}): Promise<MeasuredDe
     child.kill('SIGTERM');
     await once(child, 'exit');
   };
-  const ask = async (wanted: 'vitals' | 'cpu'): Promise<Vitals & { readonly cpuMs: number }> => {
+  const ask = async (wanted: 'vitals' | 'cpu' | 'held'): Promise<Answer> => {
     child.send(wanted);
-    const [answer] = (await once(child, 'message')) as [Vitals & { readonly cpuMs: number }];
+    const [answer] = (await once(child, 'message')) as [Answer];
     return answer;
   };
   const cpuMs = async (): Promise<number> => (await ask('cpu')).cpuMs;
   for (;;) {
     const [, url] = /open at (http:\S+),/.exec(output) ?? [];
-    if (url !== undefined) return { url, pid: child.pid ?? 0, vitals: () => ask('vitals'), cpuMs, output: () => output, stop };
+    if (url !== undefined)
+      return { url, pid: child.pid ?? 0, vitals: () => ask('vitals'), held: () => ask('held'), cpuMs, output: () => output, stop };
     if (child.exitCode !== null || !child.stdout) throw new Error(output);
     await Promise.race([once(child.stdout, 'data'), once(child, 'exit')]);
   }

@@ -14,10 +14,23 @@ setInterval(() => {
   before = now;
 }, TURN_MS).unref();
 
+// What has gone wrong unheard: a process that does not listen would end of it, and hide how often it happens.
+const unhandled = [];
+process.on('unhandledRejection', (reason) => unhandled.push(String(reason?.stack ?? reason)));
+
+/** The timers, sockets and requests that keep a process alive, and the listeners of the process itself, by their kinds. */
+function heldNow() {
+  const held = {};
+  for (const kind of process.getActiveResourcesInfo()) held[kind] = (held[kind] ?? 0) + 1;
+  for (const event of process.eventNames()) held[`listener of ${String(event)}`] = process.listenerCount(event);
+  return held;
+}
+
 process.on('message', (wanted) => {
   const { user, system } = process.cpuUsage();
   const cpuMs = (user + system) / 1e3;
   if (wanted === 'cpu') return process.send({ cpuMs });
+  if (wanted === 'held') return process.send({ held: heldNow(), unhandled });
   const delayP99Ms = delay.percentile(99) / 1e6;
   const workP99Ms = work.percentile(99) / 1e3;
   const longestWorkMs = work.max / 1e3;

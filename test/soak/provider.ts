@@ -6,18 +6,29 @@ import { setTimeout as wait } from 'node:timers/promises';
 const WORDS = 40;
 const PAUSE_MS = 50;
 
-/** A provider of chat completions that calls a tool of the desk once and then speaks, a word every 50 ms. It ends with its process. */
-export async function slowProvider(): Promise<{ readonly baseURL: string; readonly server: Server }> {
-  const server = createServer((request, response) => void answer(request, response).catch(() => response.destroy()));
+/** What a provider does wrong with a request: it refuses, it fails, or it breaks off in the middle of its answer. */
+export type ProviderFault = 'refuses' | 'fails' | 'breaks off';
+
+/**
+ * A provider of chat completions that calls a tool of the desk once and then speaks, a word every 50 ms. It ends with its process.
+ *
+ * @param fault is asked for each request what goes wrong with it
+ */
+export async function slowProvider(
+  fault: () => ProviderFault | undefined = () => undefined,
+): Promise<{ readonly baseURL: string; readonly server: Server }> {
+  const server = createServer((request, response) => void answer(request, response, fault()).catch(() => response.destroy()));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   return { baseURL: `http://127.0.0.1:${port}/v1`, server };
 }
 
-async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function answer(request: IncomingMessage, response: ServerResponse, fault: ProviderFault | undefined): Promise<void> {
   let body = '';
   for await (const chunk of request) body += String(chunk);
+  if (fault === 'refuses' || fault === 'fails') return refuse(response, fault);
+  const breaksAt = fault === 'breaks off' ? WORDS / 2 : undefined;
   const hasResult = body.includes('"role":"tool"');
   response.writeHead(200, { 'content-type': 'text/event-stream' });
   const send = (choices: readonly object[], more: object = {}): boolean =>
@@ -26,6 +37,7 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
     );
   if (hasResult) {
     for (let word = 0; word < WORDS && !response.destroyed; word += 1) {
+      if (word === breaksAt) return void response.destroy();
       send([{ index: 0, delta: { content: `word${word} ` }, finish_reason: null }]);
       await wait(PAUSE_MS);
     }
@@ -36,4 +48,9 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
   send([{ index: 0, delta: {}, finish_reason: hasResult ? 'stop' : 'tool_calls' }]);
   send([], { usage: { prompt_tokens: 100, completion_tokens: 20, total_tokens: 120 } });
   response.end('data: [DONE]\n\n');
+}
+
+function refuse(response: ServerResponse, fault: ProviderFault): void {
+  response.writeHead(fault === 'refuses' ? 429 : 500, { 'content-type': 'application/json', 'retry-after-ms': '50' });
+  response.end('{"error":{"message":"Not now."}}');
 }
