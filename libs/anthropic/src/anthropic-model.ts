@@ -70,19 +70,25 @@ export class AnthropicModel extends LanguageModel {
   }
 
   /** Sends the request; undefined when the signal was aborted before an answer came. */
-  private async post(request: ModelRequest, signal: AbortSignal): Promise<ResponseBody | undefined> {
-    const { client, repeated } = this.#connection;
+  private post(request: ModelRequest, signal: AbortSignal): Promise<ResponseBody | undefined> {
+    const { repeated } = this.#connection;
+    const failed = (error: unknown): undefined => {
+      if (!signal.aborted) throw fromRequestError(error);
+    };
     try {
       const body = messagesBody(request, this.#target);
-      if (repeated.areKnown) return await repeatRequest(repeated, body.toBytes(), signal, SDK_ERRORS);
-      const options = { body: body.toJson(), headers: { 'content-type': 'application/json' }, signal };
-      // A string with its content type is sent as it is, and the raw response leaves the SDK's own stream decoder out.
-      const response = await client.post('/v1/messages', options).asResponse();
-      return new ResponseBody(bytesOf(response), signal, requestIdOf(response));
+      const sent = repeated.areKnown ? repeatRequest(repeated, body.toBytes(), signal, SDK_ERRORS) : this.postFirst(body.toJson(), signal);
+      return sent.catch(failed);
     } catch (error) {
-      if (signal.aborted) return undefined;
-      throw fromRequestError(error);
+      return Promise.reject(fromRequestError(error));
     }
+  }
+
+  private async postFirst(body: string, signal: AbortSignal): Promise<ResponseBody> {
+    const { client } = this.#connection;
+    // A string with its content type is sent as it is, and the raw response leaves the SDK's own stream decoder out.
+    const response = await client.post('/v1/messages', { body, headers: { 'content-type': 'application/json' }, signal }).asResponse();
+    return new ResponseBody(bytesOf(response), signal, requestIdOf(response));
   }
 }
 

@@ -49,8 +49,8 @@ export type {
   ProviderToolStatus,
   ToolChoice,
 } from './language-model.js';
-export { AnswerFold, assemble } from './model-answer.js';
-export type { ModelAnswer } from './model-answer.js';
+export { AnswerFold, assemble, BatchedEvents, batchesOf } from './model-answer.js';
+export type { EventBatches, ModelAnswer } from './model-answer.js';
 export { DIRECTIVE_STATUSES } from './decision.js';
 export type {
   ApprovalDecision,

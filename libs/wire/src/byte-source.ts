@@ -2,15 +2,17 @@ import type { Readable } from 'node:stream';
 
 /** The bytes of a body, one network read at a time and only when asked for. */
 export interface ByteSource {
-  /** Reads the next bytes; undefined at the end. Rejects when the connection breaks. */
-  read(): Promise<Uint8Array | undefined>;
+  /** Reads the next bytes; undefined at the end. A promise where they have to be waited for; it rejects when the connection breaks. */
+  read(): Uint8Array | undefined | Promise<Uint8Array | undefined>;
+  /** `true` once all of the body is here, though it may not be read yet. */
+  readonly isComplete?: boolean;
   /** Discards the rest of the body, and its socket. */
   close(): void;
 }
 
 /** The bytes of a Node stream, without a web stream around it. Bytes that are not asked for stay in the socket. */
 export class NodeBytes implements ByteSource {
-  private wake: (() => void) | undefined;
+  private waiting: { readonly resolve: (bytes: Uint8Array | undefined) => void; readonly reject: (error: Error) => void } | undefined;
   private error: Error | undefined;
   private hasEnded = false;
   private left: number;
@@ -28,14 +30,15 @@ export class NodeBytes implements ByteSource {
     stream.on('close', () => this.hasEnded || this.end(new Error('other side closed')));
   }
 
-  async read(): Promise<Uint8Array | undefined> {
-    for (;;) {
-      const bytes = this.next();
-      if (bytes !== undefined) return bytes;
-      if (this.error !== undefined) throw this.error;
-      if (this.hasEnded) return undefined;
-      await new Promise<void>((resolve) => (this.wake = resolve));
-    }
+  get isComplete(): boolean {
+    return 'complete' in this.stream && this.stream.complete === true;
+  }
+
+  read(): Uint8Array | undefined | Promise<Uint8Array | undefined> {
+    const bytes = this.next();
+    if (bytes !== undefined || (this.hasEnded && this.error === undefined)) return bytes;
+    if (this.error !== undefined) return Promise.reject(this.error);
+    return new Promise((resolve, reject) => (this.waiting = { resolve, reject }));
   }
 
   close(): void {
@@ -59,8 +62,13 @@ export class NodeBytes implements ByteSource {
   }
 
   private notify(): void {
-    this.wake?.();
-    this.wake = undefined;
+    const { waiting } = this;
+    if (!waiting) return;
+    this.waiting = undefined;
+    const bytes = this.next();
+    if (bytes === undefined && !this.hasEnded) this.waiting = waiting;
+    else if (bytes === undefined && this.error !== undefined) waiting.reject(this.error);
+    else waiting.resolve(bytes);
   }
 }
 

@@ -54,8 +54,10 @@ export function bytesOf(response: Response): ByteSource | undefined {
  * answer, is sent once more. Node limits the headers to `--max-http-header-size`; the body of a failure ends after 1 MB.
  */
 export function httpFetch({ agent }: HttpFetchOptions = {}): Fetch {
-  return async (input, init = {}) =>
-    toResponse(await exchange({ ...targetOf(input, init), ...(agent && { agent }) }, bodyOf(init), init.signal));
+  return async (input, init = {}) => {
+    const target = targetOf(input, init);
+    return exchange(agent ? { ...target, agent } : target, bodyOf(init), init.signal, toResponse);
+  };
 }
 
 /** The address of a request, and all of it that is not its body. */
@@ -76,25 +78,30 @@ function targetOf(input: Parameters<Fetch>[0], { method, headers }: RequestInit)
   };
 }
 
-/** Sends a request, once more where its kept connection turns out to be closed, and returns the beginning of the answer. */
-async function exchange(target: RequestTarget, body: Body, signal: AbortSignal | null | undefined): Promise<IncomingMessage> {
-  if (signal?.aborted) throw abortReason(signal);
-  assertMayAsk(target);
+/** Sends a request, once more where its kept connection turns out to be closed, and resolves to what is read of the beginning of its answer. */
+function exchange<Result>(
+  target: RequestTarget,
+  body: Body,
+  signal: AbortSignal | null | undefined,
+  read: (message: IncomingMessage) => Result,
+): Promise<Result> {
   const request = target.protocol === 'https:' ? requestHttps : requestHttp;
-  const attempt = async (): Promise<IncomingMessage> => {
-    const sent = request(target);
-    if (signal) destroyOnAbort(sent, signal);
-    // Node writes what comes before the connection in one go.
-    if (Array.isArray(body)) for (const piece of body) sent.write(piece);
-    sent.end(Array.isArray(body) ? undefined : body);
-    return answerTo(sent, signal);
-  };
-  try {
-    return await attempt();
-  } catch (error) {
-    if (error instanceof StaleConnectionError && !signal?.aborted) return attempt();
-    throw error;
-  }
+  return new Promise((resolve, reject) => {
+    assertMayAsk(target);
+    const attempt = (onStale: (error: Error) => void): void => {
+      if (signal?.aborted) {
+        reject(abortReason(signal));
+        return;
+      }
+      const sent = request(target);
+      if (signal) destroyOnAbort(sent, signal);
+      // Node writes what comes before the connection in one go.
+      if (Array.isArray(body)) for (const piece of body) sent.write(piece);
+      sent.end(Array.isArray(body) ? undefined : body);
+      onAnswer(sent, { taken: (message) => resolve(read(message)), failed: reject, stale: onStale, signal });
+    };
+    attempt(() => attempt((error) => reject(failed(error))));
+  });
 }
 
 /** The answer to a repeated request, its body unread. */
@@ -119,7 +126,7 @@ export class RepeatedRequests {
     if (isRerouted()) return globalThis.fetch(input, init);
     const target = targetOf(input, init);
     this.target ??= target;
-    return toResponse(await exchange(target, bodyOf(init), init.signal));
+    return exchange(target, bodyOf(init), init.signal, toResponse);
   };
 
   /** True once there is a request to repeat. */
@@ -128,22 +135,25 @@ export class RepeatedRequests {
   }
 
   /** @throws {TypeError} Where no answer comes, as of `fetch`; {Error} before a first request was sent. */
-  async send(body: readonly Uint8Array[], signal: AbortSignal): Promise<HttpAnswer> {
+  send(body: readonly Uint8Array[], signal: AbortSignal): Promise<HttpAnswer> {
     const { target } = this;
-    if (target === undefined) throw new Error('There is no request to repeat yet.');
+    if (target === undefined) return Promise.reject(new Error('There is no request to repeat yet.'));
     const length = body.reduce((sum, piece) => sum + piece.length, 0);
-    const message = await exchange({ ...target, headers: { ...target.headers, 'content-length': length } }, body, signal);
-    const { statusCode: status = 0, headers } = message;
-    const id = headers['x-request-id'] ?? headers['request-id'];
-    return {
-      status,
-      get headers() {
-        return new Headers(headersOf(message));
-      },
-      requestId: Array.isArray(id) ? id.join(', ') : id,
-      bytes: bytesIn(message),
-    };
+    return exchange({ ...target, headers: { ...target.headers, 'content-length': length } }, body, signal, toAnswer);
   }
+}
+
+function toAnswer(message: IncomingMessage): HttpAnswer {
+  const { statusCode: status = 0, headers } = message;
+  const id = headers['x-request-id'] ?? headers['request-id'];
+  return {
+    status,
+    get headers() {
+      return new Headers(headersOf(message));
+    },
+    requestId: Array.isArray(id) ? id.join(', ') : id,
+    bytes: bytesIn(message),
+  };
 }
 
 /** Reads the beginning of a failed answer, in which its error stands, and discards the rest. */
@@ -173,28 +183,35 @@ function destroyOnAbort(sent: ClientRequest, signal: AbortSignal): void {
   sent.once('close', () => signal.removeEventListener('abort', abort));
 }
 
-function answerTo(sent: ClientRequest, signal: AbortSignal | null | undefined): Promise<IncomingMessage> {
-  return new Promise((resolve, reject) => {
-    // A server that switches protocols closes the request without an error.
-    const close = (): void => reject(failed(new Error('other side closed')));
-    sent.once('close', close);
-    const isStale = staleness(sent);
-    sent.on('error', (error) => {
-      if (signal?.aborted) reject(abortReason(signal));
-      else reject(isStale(error) ? new StaleConnectionError(error) : failed(error));
-    });
-    sent.once('response', (message) => {
-      sent.off('close', close);
-      resolve(message);
-    });
-  });
+/** The ends of a request: an answer, a failure, and a connection that the server had given up while nothing was sent over it. */
+interface RequestEnds {
+  readonly taken: (message: IncomingMessage) => void;
+  readonly failed: (error: Error) => void;
+  readonly stale: (error: Error) => void;
+  readonly signal: AbortSignal | null | undefined;
 }
 
-/** A connection that the server had given up while nothing was sent over it. */
-class StaleConnectionError extends TypeError {
-  constructor(cause: Error) {
-    super('fetch failed', { cause });
-  }
+function onAnswer(sent: ClientRequest, ends: RequestEnds): void {
+  const { signal } = ends;
+  // A server that switches protocols closes the request without an error.
+  const close = (): void => ends.failed(failed(new Error('other side closed')));
+  sent.once('close', close);
+  const isStale = staleness(sent);
+  sent.on('error', (error) => {
+    if (signal?.aborted) ends.failed(abortReason(signal));
+    else if (isStale(error)) {
+      sent.off('close', close);
+      ends.stale(error);
+    } else ends.failed(failed(error));
+  });
+  sent.once('response', (message) => {
+    sent.off('close', close);
+    try {
+      ends.taken(message);
+    } catch (error) {
+      ends.failed(error instanceof Error ? error : failed(error));
+    }
+  });
 }
 
 /** Tells whether a request failed on a connection that was used before, without a byte of an answer: the server may have closed it before the request came. */

@@ -1,6 +1,8 @@
 import {
   AnswerFold,
   AttemptClock,
+  BatchedEvents,
+  type EventBatches,
   ModelError,
   type ModelEvent,
   type ModelFinish,
@@ -11,7 +13,7 @@ import {
 import { AnswerDecoder, type WireAnswer } from './answer-decoder.js';
 import { type ByteSource, IteratedBytes, WebBytes } from './byte-source.js';
 import { fromReadError } from './from-failure.js';
-import { failureText, isOk, type RepeatedRequests } from './http-fetch.js';
+import { failureText, type HttpAnswer, isOk, type RepeatedRequests } from './http-fetch.js';
 import { parseWireObject } from './wire-object.js';
 
 /** The number of characters after which `finish` no longer repeats the answer, so that an endless one is not kept in memory. */
@@ -60,16 +62,21 @@ export interface SdkErrors {
  *
  * @throws the errors of the SDK, for a request without an answer and for an answer with a failure status
  */
-export async function repeatRequest(
+export function repeatRequest(
   requests: RepeatedRequests,
   body: readonly Uint8Array[],
   signal: AbortSignal,
   errors: SdkErrors,
 ): Promise<ResponseBody> {
-  const answer = await requests.send(body, signal).catch((error: unknown) => {
-    throw errors.unreachable(error instanceof Error ? error : new Error(String(error)));
-  });
-  if (isOk(answer.status)) return new ResponseBody(answer.bytes, signal, answer.requestId);
+  return requests.send(body, signal).then(
+    (answer) => (isOk(answer.status) ? new ResponseBody(answer.bytes, signal, answer.requestId) : refusedBy(answer, errors)),
+    (error: unknown) => {
+      throw errors.unreachable(error instanceof Error ? error : new Error(String(error)));
+    },
+  );
+}
+
+async function refusedBy(answer: HttpAnswer, errors: SdkErrors): Promise<never> {
   const text = await failureText(answer);
   const error = parseWireObject(text);
   throw errors.refused(answer, error, error ? undefined : text);
@@ -94,47 +101,84 @@ const NO_LIMITS: ModelTimeLimits = { firstByteMs: Infinity, firstContentMs: Infi
  *
  * @throws ModelError if the request is refused, the connection breaks, a time limit is reached or the answer holds a failure
  */
-export async function* readAnswer(answer: WireAnswer, source: AnswerSource): AsyncGenerator<ModelEvent, void, undefined> {
-  const { signal } = source;
-  const own = new AbortController();
-  const abort = (): void => own.abort();
-  if (signal?.aborted) return;
-  signal?.addEventListener('abort', abort, { once: true });
-  try {
-    yield* warningsOf(source);
-    do yield* readBody(answer, source, own);
-    while (answer.isPaused && !own.signal.aborted);
-  } catch (error) {
-    yield* usageOf(answer);
-    throw await veiled(error, source);
-  } finally {
-    signal?.removeEventListener('abort', abort);
+export function readAnswer(answer: WireAnswer, source: AnswerSource): BatchedEvents {
+  return new BatchedEvents(new AnswerReading(answer, source), source.signal);
+}
+
+/** The reading of an answer, which may come in several bodies. */
+class AnswerReading implements EventBatches {
+  private readonly own = new AbortController();
+  private hasBegun = false;
+  private hasEnded = false;
+  private failure: { readonly error: unknown } | undefined;
+  private clock: AttemptClock | undefined;
+  private body: BodyReading | undefined;
+
+  constructor(
+    private readonly answer: WireAnswer,
+    private readonly source: AnswerSource,
+  ) {}
+
+  next(): Promise<readonly ModelEvent[] | undefined> {
+    return this.read().catch((error: unknown) => this.failed(error));
   }
-}
 
-function* warningsOf({ warnings = [] }: AnswerSource): Generator<ModelEvent, void, undefined> {
-  for (const message of warnings) yield { type: 'warning', message };
-}
+  readonly close = (): void => {
+    this.hasEnded = true;
+    this.source.signal?.removeEventListener('abort', this.abort);
+    this.closeBody();
+  };
 
-function* usageOf({ reportedUsage: usage }: WireAnswer): Generator<ModelEvent, void, undefined> {
-  if (usage !== undefined) yield { type: 'usage', usage };
-}
+  private readonly abort = (): void => this.own.abort();
 
-async function veiled(error: unknown, { veil }: AnswerSource): Promise<unknown> {
-  return error instanceof ModelError ? await veil(error) : error;
-}
+  private async read(): Promise<readonly ModelEvent[] | undefined> {
+    if (this.failure !== undefined) throw this.failure.error;
+    const warnings = this.hasBegun ? [] : this.begin();
+    if (warnings.length > 0) return warnings;
+    while (!this.hasEnded) {
+      this.body ??= await this.opened();
+      const events = await this.body?.next(this.source.signal);
+      if (events !== undefined) return events;
+      this.closeBody();
+      if (!this.answer.isPaused || this.own.signal.aborted) this.close();
+    }
+    return undefined;
+  }
 
-async function* readBody(answer: WireAnswer, source: AnswerSource, own: AbortController): AsyncGenerator<ModelEvent, void, undefined> {
-  const clock = new AttemptClock(source.timeLimits ?? NO_LIMITS, () => own.abort());
-  let body: ResponseBody | undefined;
-  try {
+  private begin(): readonly ModelEvent[] {
+    const { signal, warnings = [] } = this.source;
+    this.hasBegun = true;
+    this.hasEnded ||= signal?.aborted === true;
+    if (this.hasEnded) return [];
+    signal?.addEventListener('abort', this.abort, { once: true });
+    return warnings.map((message) => ({ type: 'warning', message }));
+  }
+
+  private async opened(): Promise<BodyReading | undefined> {
+    const { answer, source, own } = this;
+    const clock = new AttemptClock(source.timeLimits ?? NO_LIMITS, this.abort);
+    this.clock = clock;
     clock.listen();
-    body = await untilAborted(source.open(own.signal), own.signal);
+    const body = await untilAborted(source.open(own.signal), own.signal);
+    if (this.hasEnded) body?.close();
     if (clock.error !== undefined) throw clock.error;
-    if (body !== undefined) yield* new BodyReading(answer, body, clock).events(source.signal);
-  } finally {
-    clock.stop();
-    body?.close();
+    return body && new BodyReading(answer, body, clock);
+  }
+
+  private closeBody(): void {
+    this.clock?.stop();
+    this.body?.close();
+    this.body = undefined;
+  }
+
+  /** Ends a failed answer. What it has cost comes before its failure. */
+  private async failed(error: unknown): Promise<readonly ModelEvent[]> {
+    const { reportedUsage: usage } = this.answer;
+    const isReported = this.failure !== undefined || usage === undefined;
+    this.close();
+    const failure = (this.failure ??= { error: error instanceof ModelError ? await this.source.veil(error) : error });
+    if (isReported) throw failure.error;
+    return [{ type: 'usage', usage }];
   }
 }
 
@@ -165,37 +209,38 @@ class BodyReading {
     this.decoder = new AnswerDecoder(answer);
   }
 
-  /** Reads until the answer is complete or the signal is aborted; events behind the abort are dropped, though they were read before. */
-  async *events(signal: AbortSignal | undefined): AsyncGenerator<ModelEvent, void, undefined> {
-    const { decoder } = this;
+  /** Reads the next events; undefined once the answer is complete, or the signal is aborted. */
+  async next(signal: AbortSignal | undefined): Promise<readonly ModelEvent[] | undefined> {
+    const { decoder, clock, body } = this;
     while (!decoder.done) {
-      const bytes = await this.nextBytes();
-      if (signal?.aborted) return;
-      const events = bytes === undefined ? decoder.end() : decoder.read(bytes);
-      this.note(events);
-      for (const event of events) {
-        yield event.type === 'finish' ? this.identified(event) : event;
-        if (signal?.aborted) return;
-      }
+      clock.listen();
+      const reading = body.read();
+      const bytes = reading instanceof Promise ? await reading.catch((error: unknown) => this.broken(error)) : reading;
+      clock.pause();
+      if (clock.error !== undefined && !this.answer.isWhole) throw clock.error;
+      if (signal?.aborted) return undefined;
+      const events = this.decoded(bytes);
+      if (events.length > 0) return events;
     }
     if (decoder.failure !== undefined) throw decoder.failure;
-    await this.body.drain();
+    const draining = body.drain();
+    if (draining) await draining;
+    return undefined;
   }
 
-  /** Waits for the next bytes; undefined at the end, which a broken or silent connection is too where the answer is whole. */
-  private async nextBytes(): Promise<Uint8Array | undefined> {
-    const { answer, body, clock } = this;
-    clock.listen();
-    try {
-      const bytes = await body.read();
-      if (clock.error !== undefined && !answer.isWhole) throw clock.error;
-      return bytes;
-    } catch (error) {
-      if (answer.isWhole) return undefined;
-      throw error;
-    } finally {
-      clock.pause();
-    }
+  private decoded(bytes: Uint8Array | undefined): readonly ModelEvent[] {
+    const events = bytes === undefined ? this.decoder.end() : this.decoder.read(bytes);
+    this.note(events);
+    return events.map((event) => (event.type === 'finish' ? this.identified(event) : event));
+  }
+
+  close(): void {
+    this.body.close();
+  }
+
+  /** A broken connection is the end where the answer is whole, and where it was closed here. */
+  private broken(error: unknown): undefined {
+    if (!this.answer.isWhole && !this.body.isAborted) throw fromReadError(error);
   }
 
   private identified(finish: ModelFinish): ModelFinish {
@@ -257,25 +302,21 @@ export class ResponseBody {
     return this.signal?.aborted ?? false;
   }
 
-  /**
-   * Reads the next bytes; undefined at the end, and when the signal was aborted.
-   *
-   * @throws ModelError if the connection breaks
-   */
-  async read(): Promise<Uint8Array | undefined> {
-    try {
-      return await this.bytes?.read();
-    } catch (error) {
-      if (this.isAborted) return undefined;
-      throw fromReadError(error);
-    }
+  /** Reads the next bytes; undefined at the end. A promise where they have to be waited for; it rejects when the connection breaks. */
+  read(): Uint8Array | undefined | Promise<Uint8Array | undefined> {
+    return this.bytes?.read();
   }
 
   /** Reads to the end, so that the connection can serve the next request. A server that never ends its body loses it instead. */
-  async drain(): Promise<void> {
-    const timer = setTimeout(this.close, DRAIN_MS);
+  drain(): Promise<void> | undefined {
+    const reading = this.bytes?.read();
+    return reading === undefined ? undefined : this.drained(reading);
+  }
+
+  private async drained(first: Uint8Array | Promise<Uint8Array | undefined>): Promise<void> {
+    const timer = this.bytes?.isComplete === true ? undefined : setTimeout(this.close, DRAIN_MS);
     try {
-      while ((await this.bytes?.read()) !== undefined);
+      for (let bytes = await first; bytes !== undefined;) bytes = await this.bytes?.read();
     } catch {
       // The answer was complete before the connection broke.
     } finally {

@@ -12,8 +12,8 @@ import {
 import type { Toolset } from '../catalog/toolset.js';
 import type { Limits } from '../contracts/limits.js';
 import { Interruption } from '../execution/call-failure.js';
-import { InterruptibleIterator, streamAttempt } from '../models/attempt.js';
-import { retried } from '../models/wrappers.js';
+import { InterruptibleBatches, streamAttempt } from '../models/attempt.js';
+import { RetriedModel } from '../models/wrappers.js';
 import { GrowingAnswerForReader, valueForReader } from '../policy/value-references.js';
 import type { LiveRun } from './live-run.js';
 import type { PreparedStep, StepAnswer } from './loop-state.js';
@@ -104,10 +104,11 @@ class AnswerDisplay {
 
   private showEnd(): void | Promise<void> {
     const rest = this.showDeltaOf(this.forReader?.end() ?? '');
-    return rest ? rest.then(() => this.showOutput(this.growing?.end())) : this.showOutput(this.growing?.end());
+    const output = this.growing?.end();
+    return output ? Promise.resolve(rest).then(() => this.showOutput(output)) : rest;
   }
 
-  private async showOutput(growing: Promise<JsonObject | undefined> | undefined): Promise<void> {
+  private async showOutput(growing: Promise<JsonObject | undefined>): Promise<void> {
     const written = await growing;
     const { hiddenTexts } = this.live;
     const output = written && hiddenTexts ? valueForReader(written, hiddenTexts, false) : written;
@@ -177,22 +178,33 @@ export async function readModel(model: LanguageModel, request: ModelRequest, rea
   const { modelFirstByteMs: firstByteMs, modelFirstContentMs: firstContentMs, modelIdleMs: idleMs } = limits;
   try {
     const asked = { ...request, timeLimits: { firstByteMs, firstContentMs, idleMs } };
-    const asking = model.controls === 'time' ? retried(model) : model;
-    const events = new InterruptibleIterator(streamAttempt(asking, asked, signal), signal);
-    await readAll(events, take).finally(() => events.close());
+    const asking = model.controls === 'time' ? new RetriedModel(model) : model;
+    await readAll(new InterruptibleBatches(streamAttempt(asking, asked, signal), signal), take, signal);
     return signal.aborted ? Interruption.from(signal) : undefined;
   } catch (error) {
     return signal.aborted ? Interruption.from(signal) : error;
   }
 }
 
-async function readAll(events: InterruptibleIterator<ModelEvent>, take: EventTaker): Promise<void> {
-  for (;;) {
-    const next = await events.next();
-    if (next.done) return;
-    const slowReader = take(next.value);
-    if (slowReader) await slowReader;
+async function readAll(events: InterruptibleBatches, take: EventTaker, signal: AbortSignal): Promise<void> {
+  try {
+    for (let batch = await events.next(); batch; batch = await events.next()) {
+      const slowReader = takeAll(batch, take, signal);
+      if (slowReader) await slowReader;
+    }
+  } finally {
+    events.close();
   }
+}
+
+/** Takes the events of a batch, but those behind an abort. A promise only where a reader makes the run wait. */
+function takeAll(batch: readonly ModelEvent[], take: EventTaker, signal: AbortSignal): Promise<void> | undefined {
+  for (const [index, event] of batch.entries()) {
+    if (signal.aborted) return undefined;
+    const slowReader = take(event);
+    if (slowReader) return slowReader.then(() => takeAll(batch.slice(index + 1), take, signal));
+  }
+  return undefined;
 }
 
 /** Returns the name of a model in events and reports. */

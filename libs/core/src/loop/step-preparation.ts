@@ -32,9 +32,13 @@ export class StepPreparation {
   ) {}
 
   /** Throws what `prepareStep` throws, a `RunFault` for a change that cannot be made, and the interruption of a run that ends meanwhile. */
-  async prepare(state: LoopState, live: LiveRun): Promise<PreparedStep> {
+  prepare(state: LoopState, live: LiveRun): PreparedStep | Promise<PreparedStep> {
     const sent = sentMessages(state.messages, state.cut);
-    const change = await changeOf(state, sent, live);
+    const changing = changeOf(state, sent, live);
+    return changing ? changing.then((change) => this.checked(state, sent, change, live)) : this.checked(state, sent, {}, live);
+  }
+
+  private checked(state: LoopState, sent: readonly Message[], change: StepChange, live: LiveRun): PreparedStep {
     try {
       return this.changed(state, sent, change, live);
     } catch (error) {
@@ -104,9 +108,14 @@ function requestOf(change: StepChange, { plan, start }: LiveRun): Partial<ModelR
   };
 }
 
-async function changeOf(state: LoopState, messages: readonly Message[], live: LiveRun): Promise<StepChange> {
+function changeOf(state: LoopState, messages: readonly Message[], live: LiveRun): Promise<StepChange> | undefined {
   const { prepareStep } = live.plan;
-  if (!prepareStep) return {};
+  return prepareStep && changeBy(prepareStep, state, messages, live);
+}
+
+type Preparing = NonNullable<LiveRun['plan']['prepareStep']>;
+
+async function changeBy(prepareStep: Preparing, state: LoopState, messages: readonly Message[], live: LiveRun): Promise<StepChange> {
   const { step, toolset, usage, records } = state;
   const changing = prepareStep({ step, messages, tools: toolset.specs, usage, toolCalls: records, signal: live.signal });
   const change = (await untilAborted(Promise.resolve(changing), live.signal)) ?? {};
@@ -174,9 +183,18 @@ function requestedChoice(toolset: Toolset, step: number, { plan: { options } }: 
  * The state with the tools that the actor may use by now. Where the roles or the policy have changed since the tools were listed, denied ones go and the list is made
  * anew; those that went and are permitted again come back. Tells what came and went.
  */
-export async function withAuthorityOfNow(before: LoopState, live: LiveRun): Promise<LoopState> {
+export function withAuthorityOfNow(before: LoopState, live: LiveRun): LoopState | Promise<LoopState> {
   const authority = live.roles.now();
   const change = live.roles.changeIn(authority);
+  return change || before.toolset.removedWithRole.length > 0 ? underAuthority(before, live, authority, change) : before;
+}
+
+async function underAuthority(
+  before: LoopState,
+  live: LiveRun,
+  authority: Authority,
+  change: ReturnType<LiveRun['roles']['changeIn']>,
+): Promise<LoopState> {
   const state = change === 'policy' ? { ...before, toolset: before.toolset.relabelled(live.plan.label) } : before;
   const step = state.step + 1;
   const name = change ?? 'roles';

@@ -112,11 +112,10 @@ export class ToolLoop {
     return withSourcesOfNow(state, live, this.catalog);
   }
 
-  private async step(state: LoopState, live: LiveRun): Promise<LoopState> {
-    const { rehearsal } = live;
-    const next = await (rehearsal ? this.rehearsed(state, live, rehearsal) : this.stepped(state, live));
-    live.recorder?.stepped(next);
-    return next;
+  private step(state: LoopState, live: LiveRun): Promise<LoopState> {
+    const { rehearsal, recorder } = live;
+    const next = rehearsal ? this.rehearsed(state, live, rehearsal) : this.stepped(state, live);
+    return recorder ? next.then((stepped) => (recorder.stepped(stepped), stepped)) : next;
   }
 
   private stepped(state: LoopState, live: LiveRun): Promise<LoopState> {
@@ -144,13 +143,15 @@ export class ToolLoop {
   private async nextStep(state: LoopState, live: LiveRun): Promise<LoopState> {
     let begun: LoopState = { ...state, messages: [...state.messages, ...live.inputs.take()] };
     try {
-      const spent = await live.plan.meter.spent(live.signal);
+      const asking = live.plan.meter.spent(live.signal);
+      const spent = asking && (await asking);
       if (spent) return settle({ ...begun, finish: { reason: 'budget', detail: detailOf(spent) } }, live);
-      begun = await this.followSources(begun, live);
-      begun = { ...(await withAuthorityOfNow(begun, live)), step: state.step + 1 };
+      const listed = this.isBehind(live) ? this.listedNow(begun, live) : withAuthorityOfNow(begun, live);
+      begun = { ...(listed instanceof Promise ? await listed : listed), step: state.step + 1 };
       live.use.beginStep();
-      await live.emit({ type: 'step-start', step: begun.step, tools: begun.toolset.specs.length });
-      begun = await this.history.apply(begun, live);
+      const starting = live.emit({ type: 'step-start', step: begun.step, tools: begun.toolset.specs.length });
+      if (starting) await starting;
+      if (live.plan.history) begun = await this.history.apply(begun, live);
       live.use.spend(begun.usage);
       if (begun.finish) return settle(begun, live);
       begun = withToolNotes(begun);
@@ -161,6 +162,10 @@ export class ToolLoop {
     }
   }
 
+  private async listedNow(state: LoopState, live: LiveRun): Promise<LoopState> {
+    return withAuthorityOfNow(await this.followSources(state, live), live);
+  }
+
   private async answerAndCalls(state: LoopState, prepared: PreparedStep, live: LiveRun): Promise<LoopState> {
     const tools = live.sentTools.send(prepared.request.tools);
     const { answer, failure } = await this.asked(prepared, live);
@@ -168,17 +173,16 @@ export class ToolLoop {
     const counting = live.answered(answer.usage, answer.answeredBy ?? nameOf(prepared.model));
     live.use.spend(asked.usage);
     if (counting) await counting;
-    await live.emit({ type: 'usage', step: state.step, usage: answer.usage, total: asked.usage, tools });
+    const telling = live.emit({ type: 'usage', step: state.step, usage: answer.usage, total: asked.usage, tools });
+    if (telling) await telling;
     if (failure !== undefined) {
       const partial = answer.text === '' ? asked : withAnswer(asked, withoutCalls(answer));
       return { ...partial, finish: finishFor(failure, 'model_error', this.failedRun(live)) };
     }
     const isRunnable = answer.toolCalls.length > 0 && RUNNABLE.has(answer.finishReason);
-    const { toolset: offered } = prepared;
-    const next = isRunnable
-      ? await this.runCalls(asked, { answer, offered }, live)
-      : await this.conclude(asked, withoutCalls(answer), live);
-    return this.concluded(next, { answer, offered }, live);
+    const step = { answer, offered: prepared.toolset };
+    const next = await (isRunnable ? this.runCalls(asked, step, live) : this.conclude(asked, withoutCalls(answer), live));
+    return this.concluded(next, step, live);
   }
 
   private asked(prepared: PreparedStep, live: LiveRun): Promise<AskedModel> {
@@ -221,8 +225,12 @@ export class ToolLoop {
     return { ...state, corrections: state.corrections + 1, messages: [...state.messages, correction] };
   }
 
-  private async concluded(next: LoopState, step: AnsweredStep, live: LiveRun): Promise<LoopState> {
-    if (!next.pending) await this.endStep(next, step, live);
+  private concluded(state: LoopState, step: AnsweredStep, live: LiveRun): LoopState | Promise<LoopState> {
+    const ending = state.pending ? undefined : this.endStep(state, step, live);
+    return ending ? ending.then(() => this.afterStep(state, live)) : this.afterStep(state, live);
+  }
+
+  private afterStep(next: LoopState, live: LiveRun): LoopState {
     return live.signal.aborted ? { ...next, finish: finishFor(Interruption.from(live.signal), 'internal', this.failedRun(live)) } : next;
   }
 
@@ -268,26 +276,31 @@ export class ToolLoop {
   }
 
   /** A step that ends no run by itself may be the one that its stop conditions wait for. */
-  private async settled(state: LoopState, live: LiveRun): Promise<LoopState> {
+  private settled(state: LoopState, live: LiveRun): LoopState | Promise<LoopState> {
     const next = overtaken(state, live);
+    return next.finish || live.plan.stopWhen.length === 0 ? settle(next, live) : this.stopped(next, live);
+  }
+
+  private async stopped(next: LoopState, live: LiveRun): Promise<LoopState> {
     try {
-      const stopped = next.finish ? undefined : await stopFor(next, live);
+      const stopped = await stopFor(next, live);
       return settle(stopped ? { ...next, finish: stopped } : next, live);
     } catch (error) {
       return settle({ ...next, finish: finishFor(error, 'internal', this.failedRun(live)) }, live);
     }
   }
 
-  async endStep(state: LoopState, { answer, offered }: AnsweredStep, live: LiveRun): Promise<void> {
+  endStep(state: LoopState, { answer, offered }: AnsweredStep, live: LiveRun): void | Promise<void> {
     const toolCalls = state.records.filter(({ step }) => step === state.step);
     const { finishReason: modelFinishReason, answeredBy, response } = answer;
     const by = { ...(answeredBy !== undefined && { model: answeredBy }), ...(response && { response }) };
-    await live.emit({ type: 'step-end', step: state.step, modelFinishReason, toolCalls: toolCalls.length, ...by });
+    const telling = live.emit({ type: 'step-end', step: state.step, modelFinishReason, toolCalls: toolCalls.length, ...by });
     const { step, usage } = state;
     const { hooks, execution } = live.plan;
-    if (!hooks) return;
+    if (!hooks) return telling;
     const { run } = execution;
-    hooks.iterated({ runId: run.runId, step, toolCalls, tools: offered.specs.map(({ id }) => id), usage }, run);
+    const report = (): void => hooks.iterated({ runId: run.runId, step, toolCalls, tools: offered.specs.map(({ id }) => id), usage }, run);
+    return telling ? telling.then(report) : report();
   }
 
   /** A step whose calls wait for a person waits; one whose calls wait for a store ends the run here. */

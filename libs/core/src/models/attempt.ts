@@ -1,6 +1,8 @@
 import {
   addUsage,
   AttemptClock,
+  batchesOf,
+  type EventBatches,
   type LanguageModel,
   ModelError,
   type ModelEvent,
@@ -29,15 +31,15 @@ async function* withinLimits(
 ): AsyncGenerator<ModelEvent, void, undefined> {
   const link = linkSignal(signal);
   const clock = new AttemptClock(request.timeLimits, (cause) => link.abort(new Interruption('failed', cause.message, { cause })));
-  const events = new InterruptibleIterator(model.stream(request, link.signal), link.signal);
+  const events = new InterruptibleBatches(model.stream(request, link.signal), link.signal);
   try {
     for (;;) {
       clock.listen();
       const next = await events.next();
       clock.pause();
-      if (next.done) return;
+      if (!next) return;
       clock.takeContent();
-      yield next.value;
+      yield* next;
     }
   } catch (error) {
     throw clock.error ?? error;
@@ -48,36 +50,33 @@ async function* withinLimits(
   }
 }
 
-/** Reads an iteration until it ends or the signal is aborted, whether the iteration listens to the signal or not. One listener serves all reads. */
-export class InterruptibleIterator<Value> {
-  private readonly iterator: AsyncIterator<Value>;
+/** Reads an answer until it ends or the signal is aborted, whether the model listens to the signal or not. One listener serves all reads. */
+export class InterruptibleBatches {
+  private readonly batches: EventBatches;
   private reject: ((reason: Interruption) => void) | undefined;
   private readonly interrupt = (): void => this.reject?.(Interruption.from(this.signal));
 
   constructor(
-    source: AsyncIterable<Value>,
+    source: AsyncIterable<ModelEvent>,
     private readonly signal: AbortSignal,
   ) {
-    this.iterator = source[Symbol.asyncIterator]();
+    this.batches = batchesOf(source);
     signal.addEventListener('abort', this.interrupt, { once: true });
   }
 
-  next(): Promise<IteratorResult<Value>> {
+  next(): Promise<readonly ModelEvent[] | undefined> {
     if (this.signal.aborted) return Promise.reject(Interruption.from(this.signal));
     return new Promise((resolve, reject) => {
       this.reject = reject;
-      this.iterator.next().then(resolve, reject);
+      this.batches.next().then(resolve, reject);
     });
   }
 
   /** Tells the source that no more is read. Not awaited: a source that hangs may hang here too. */
   close(): void {
     this.signal.removeEventListener('abort', this.interrupt);
-    void this.leave().catch(() => undefined);
-  }
-
-  private async leave(): Promise<void> {
-    await this.iterator.return?.();
+    const closing = this.batches.close();
+    if (closing) closing.catch(() => undefined);
   }
 }
 
@@ -88,13 +87,17 @@ const SILENT: ReadonlySet<ModelEvent['type']> = new Set<ModelEvent['type']>(['us
  * One attempt to get an answer. It holds events back until there is content to show, so that the caller knows whether another attempt can replace it: once
  * content was handed out, it cannot.
  */
-export class Attempt {
+export class Attempt implements EventBatches {
   private shown = false;
   private reported = NO_USAGE;
+  private readonly held: ModelEvent[] = [];
+  private batches: EventBatches | undefined;
 
   /** @param before the usage of earlier attempts, which counts as well */
   constructor(
     private readonly model: LanguageModel,
+    private readonly request: ModelRequest,
+    private readonly signal: AbortSignal,
     private readonly before: Usage = NO_USAGE,
   ) {}
 
@@ -111,27 +114,36 @@ export class Attempt {
   }
 
   /**
-   * Reads the answer.
+   * Reads the next events of the answer.
    *
    * @throws the model's error, or a retryable `ModelError` for an answer that ended before it began
    */
-  async *read(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
-    const held: ModelEvent[] = [];
-    for await (const said of streamAttempt(this.model, request, signal)) {
-      const event = this.counted(said);
-      if (!this.shown && SILENT.has(event.type)) {
-        held.push(event);
-        continue;
-      }
-      if (!this.shown) {
-        if (event.type === 'finish' && event.finishReason === 'incomplete') throw brokenOff(this.model);
-        this.shown = true;
-        if (this.before !== NO_USAGE) yield { type: 'usage', usage: this.spent };
-        yield* held.splice(0);
-      }
-      yield event;
+  async next(): Promise<readonly ModelEvent[] | undefined> {
+    const { model, request, signal } = this;
+    const batches = (this.batches ??= batchesOf(streamAttempt(model, request, signal)));
+    for (;;) {
+      const said = await batches.next();
+      if (!said && !this.shown && !signal.aborted) throw brokenOff(model);
+      const events = said && this.toShow(said);
+      if (events?.length !== 0) return events;
     }
-    if (!this.shown && !signal.aborted) throw brokenOff(this.model);
+  }
+
+  close(): void | Promise<void> {
+    return this.batches?.close();
+  }
+
+  private toShow(said: readonly ModelEvent[]): readonly ModelEvent[] {
+    const events = said.map((event) => this.counted(event));
+    if (this.shown) return events;
+    const first = events.findIndex(({ type }) => !SILENT.has(type));
+    this.held.push(...(first < 0 ? events : events.slice(0, first)));
+    const [content, ...others] = first < 0 ? [] : events.slice(first);
+    if (!content) return [];
+    if (content.type === 'finish' && content.finishReason === 'incomplete') throw brokenOff(this.model);
+    this.shown = true;
+    const before: readonly ModelEvent[] = this.before === NO_USAGE ? [] : [{ type: 'usage', usage: this.spent }];
+    return [...before, ...this.held.splice(0), content, ...others];
   }
 
   private counted(event: ModelEvent): ModelEvent {
@@ -147,9 +159,9 @@ function hidesCost(one: Usage, other: Usage): boolean {
   return isOneKnown || one.hasUnknownCost === true || other.hasUnknownCost === true;
 }
 
-/** Yields the usage of all attempts before the last failure is thrown. */
-export function* usageOf({ hasShown, spent }: Attempt): Generator<ModelEvent, void, undefined> {
-  if (!hasShown && spent !== NO_USAGE) yield { type: 'usage', usage: spent };
+/** Returns the usage of all attempts, which comes before the last failure. */
+export function usageOf({ hasShown, spent }: Attempt): readonly ModelEvent[] {
+  return hasShown || spent === NO_USAGE ? [] : [{ type: 'usage', usage: spent }];
 }
 
 function brokenOff({ provider, modelId }: LanguageModel): ModelError {

@@ -1,6 +1,8 @@
 import {
   type AttemptControl,
+  BatchedEvents,
   ConfigurationError,
+  type EventBatches,
   type Finding,
   LanguageModel,
   type ModelCapabilities,
@@ -44,14 +46,14 @@ export function retried(model: LanguageModel, options: RetryOptions = {}): Langu
   return new RetriedModel(model, options);
 }
 
-class RetriedModel extends LanguageModel {
+export class RetriedModel extends LanguageModel {
   readonly provider: string;
   readonly modelId: string;
   override readonly capabilities: ModelCapabilities;
 
   constructor(
     private readonly model: LanguageModel,
-    private readonly options: RetryOptions,
+    private readonly options: RetryOptions = {},
   ) {
     super();
     ({ provider: this.provider, modelId: this.modelId, capabilities: this.capabilities } = model);
@@ -61,24 +63,56 @@ class RetriedModel extends LanguageModel {
     return 'all';
   }
 
-  async *stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
-    const { attempts = 3 } = this.options;
-    let spent = NO_USAGE;
-    for (let count = 1; !signal.aborted; count += 1) {
-      const attempt = new Attempt(this.model, spent);
+  stream(request: ModelRequest, signal: AbortSignal): BatchedEvents {
+    return new BatchedEvents(new RetriedAnswer(this.model, request, signal, this.options), signal);
+  }
+}
+
+class RetriedAnswer implements EventBatches {
+  private count = 1;
+  private attempt: Attempt | undefined;
+  private spent = NO_USAGE;
+  private failure: { readonly error: unknown } | undefined;
+
+  constructor(
+    private readonly model: LanguageModel,
+    private readonly request: ModelRequest,
+    private readonly signal: AbortSignal,
+    private readonly options: RetryOptions,
+  ) {}
+
+  async next(): Promise<readonly ModelEvent[] | undefined> {
+    const { model, request, signal } = this;
+    while (!signal.aborted && !this.failure) {
+      const attempt = (this.attempt ??= new Attempt(model, request, signal, this.spent));
       try {
-        yield* attempt.read(request, signal);
-        return;
+        return await attempt.next();
       } catch (error) {
-        const wait = attempt.hasShown || count >= attempts ? undefined : this.waitFor(error, count);
-        if (wait === undefined) {
-          yield* usageOf(attempt);
-          throw error;
-        }
-        ({ spent } = attempt);
-        await pause(wait, signal);
+        const used = await this.tried(attempt, error);
+        if (used.length > 0) return used;
       }
     }
+    if (this.failure) throw this.failure.error;
+    return undefined;
+  }
+
+  close(): void | Promise<void> {
+    return this.attempt?.close();
+  }
+
+  /** Waits before the next attempt; after the last one returns what all have used. */
+  private async tried(attempt: Attempt, error: unknown): Promise<readonly ModelEvent[]> {
+    const { attempts = 3 } = this.options;
+    const wait = attempt.hasShown || this.count >= attempts ? undefined : this.waitFor(error, this.count);
+    if (wait === undefined) {
+      this.failure = { error };
+      return usageOf(attempt);
+    }
+    this.count += 1;
+    ({ spent: this.spent } = attempt);
+    this.attempt = undefined;
+    await pause(wait, this.signal);
+    return [];
   }
 
   /** Computes the wait before the next attempt; undefined for a failure that is not temporary, or not short enough. */
@@ -174,9 +208,9 @@ class FallbackModel extends LanguageModel {
     const candidates = able.length > 0 ? able : this.models;
     let spent = NO_USAGE;
     for (const [index, model] of candidates.entries()) {
-      const attempt = new Attempt(model, spent);
+      const attempt = new Attempt(model, fitted(request, model), signal, spent);
       try {
-        yield* introduced(model, attempt.read(fitted(request, model), signal));
+        yield* introduced(model, new BatchedEvents(attempt, signal));
         return;
       } catch (error) {
         const canGoOn = error instanceof ModelError && !attempt.hasShown && !signal.aborted && index < candidates.length - 1;

@@ -1,0 +1,72 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { Injectable } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { LlmTool, ToolLoopModule, ToolLoopService, ToolProvider } from '@toolloop/core';
+import { openai } from '@toolloop/openai';
+import { createHook } from 'node:async_hooks';
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { chunk, sse } from '../../libs/openai/test/decode.js';
+
+@Injectable()
+@ToolProvider({ namespace: 'stock' })
+class StockTools {
+  @LlmTool({ description: 'Counts what is there.', effect: 'read_only', reveal: 'all' })
+  count(): Promise<number> {
+    return Promise.resolve(7);
+  }
+}
+
+let close: (() => Promise<void>) | undefined;
+
+afterEach(() => close?.());
+
+/** A provider that asks for a call in each answer but the last. It makes no promise itself. */
+async function provided(answers: () => number): Promise<Server> {
+  const server = createServer((request, response) => {
+    request.resume().on('end', () => {
+      const left = answers();
+      const call = { index: 0, id: `call_${left}`, type: 'function', function: { name: 'stock__count', arguments: '{}' } };
+      const text =
+        left > 0 ? sse(chunk({ tool_calls: [call] }), chunk({}, 'tool_calls')) : sse(chunk({ content: 'Done.' }), chunk({}, 'stop'));
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).end(text);
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return server;
+}
+
+describe('a step of a run', () => {
+  /** A tenth more than today. A change that makes a step dearer has to say why. */
+  const MOST_PROMISES = 120;
+
+  it(`makes at most ${MOST_PROMISES} promises, from its request over a wire to the result of a read`, async () => {
+    let left = 0;
+    const server = await provided(() => (left -= 1));
+    const baseURL = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const limits = { steps: 100, identicalCalls: 100, callsPerTool: 100 };
+    const loopModule = ToolLoopModule.forRoot({ model: openai('own-1', { apiKey: 'none', baseURL }), policy: { allow: ['*'] }, limits });
+    const module = { module: StockTools, imports: [loopModule], providers: [StockTools] };
+    const app = await NestFactory.createApplicationContext(module, { logger: false });
+    close = async () => {
+      await app.close();
+      server.closeAllConnections();
+      server.close();
+    };
+    const promisesOf = async (steps: number): Promise<number> => {
+      let promises = 0;
+      left = steps;
+      const hook = createHook({ init: (_id, type) => void (promises += type === 'PROMISE' ? 1 : 0) }).enable();
+      const result = await app.get(ToolLoopService).run({ prompt: 'Count.', actor: { id: 'ada' }, tenant: 'acme' });
+      hook.disable();
+      expect([result.text, result.steps]).toEqual(['Done.', steps]);
+      return promises;
+    };
+    await promisesOf(3);
+    const [few, many] = [await promisesOf(5), await promisesOf(25)];
+    expect((many - few) / 20).toBeLessThan(MOST_PROMISES);
+    expect((many - few) / 20).toBeGreaterThan(MOST_PROMISES / 2);
+  });
+});
