@@ -2,6 +2,7 @@ import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node
 import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitepress';
+import { checkLinks } from '../check-links.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const read = (name) => JSON.parse(readFileSync(new URL(name, import.meta.url), 'utf8'));
@@ -95,12 +96,11 @@ export default defineConfig({
   description: 'Lets a language model use a NestJS application',
   srcDir: '..',
   srcExclude: [
-    '!(docs|libs|bench)/**',
+    '!(docs|libs|bench|CHANGELOG.md)/**',
     '!(CHANGELOG).md',
     '**/test/**',
     '**/src/**',
-    'libs/*/!(README).md',
-    'libs/*/skills/**',
+    'libs/*/!(README.md)/**',
     'docs/README.md',
     'docs/decisions/**',
     'bench/peers/**',
@@ -110,7 +110,7 @@ export default defineConfig({
   cleanUrls: true,
   lastUpdated: false,
   rewrites: (page) => {
-    const address = addressOf(page) ?? '/';
+    const address = addressOf(page) ?? `/elsewhere/${page}`;
     return `${address.endsWith('/') ? `${address}index` : address}.md`.slice(1);
   },
   vite: { resolve: { alias: VUE } },
@@ -127,5 +127,8 @@ export default defineConfig({
     ],
     sidebar: [...sections, ...api].map((section) => ({ ...section, collapsed: section.text !== 'Start' })),
   },
-  buildEnd: ({ outDir }) => writeTexts(outDir),
+  buildEnd: ({ outDir }) => {
+    writeTexts(outDir);
+    checkLinks(outDir);
+  },
 });

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import type { Type } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
@@ -17,6 +17,10 @@ describe('the navigation of the site', () => {
 
   it('has every page of the site', () => {
     expect(pages.filter((page) => !linked.includes(page))).toEqual([]);
+  });
+
+  it('has the README of every package', () => {
+    expect(readdirSync('libs').filter((library) => !linked.includes(`libs/${library}/README.md`))).toEqual([]);
   });
 });
 
