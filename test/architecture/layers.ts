@@ -18,7 +18,7 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   telemetry: ['protocol', 'core'],
   testing: ['protocol', 'core', 'resources', 'ui-stream'],
   evals: ['protocol', 'core', 'testing'],
-  cli: ['protocol', 'core', 'resources', 'mcp', 'client', 'evals'],
+  cli: ['protocol', 'core', 'resources', 'mcp', 'client', 'http', 'evals'],
 };
 
 /** The folders of `core/src` in the order of the data. A folder imports only itself and folders before it. */

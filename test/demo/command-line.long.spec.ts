@@ -1,8 +1,12 @@
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { call, calls, hangs, ScriptedModel, text } from '@toolloop/testing';
-import { describeAtTerminal, type Ended, SLOW_START_MS, Terminal, toolloop } from '../../libs/cli/test/command.js';
+import { describeAtTerminal, type Ended, fileOf, SLOW_START_MS, Terminal, toolloop } from '../../libs/cli/test/command.js';
 import { ask, closeDesks, serve, type ServedDesk } from './served-desk.js';
 
 jest.setTimeout(SLOW_START_MS);
@@ -60,11 +64,36 @@ describe('the command line, as a client of the desk,', () => {
     expect(await toolloop(['audit', 'verify'], { env: other })).toMatchObject({ code: 1, stdout: expect.stringContaining('not valid') });
   });
 
+  it('opens the page of the console that shows the same, in the browser of the person', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'toolloop-browser-'));
+    const [browser, seen] = [join(folder, 'browser'), join(folder, 'seen')];
+    await writeFile(browser, `#!/bin/sh\nprintf %s "$1" > ${seen}.part && mv ${seen}.part ${seen}\n`, { mode: 0o755 });
+    const address = `${desk.url}/console#/why/orders__sendReceipt/as/alice`;
+    const opened = await toolloop(['explain', 'orders__sendReceipt', '--for', 'alice', '--open'], {
+      env: { ...as('ops'), BROWSER: browser },
+    });
+    expect(opened).toMatchObject({ code: 0, stdout: `Opened ${address}\n` });
+    while (!existsSync(seen)) await new Promise((resolve) => setTimeout(resolve, 10));
+    expect(await readFile(seen, 'utf8')).toBe(address);
+    await rm(folder, { recursive: true });
+    const none = await toolloop(['tools', '--open'], { env: { ...as('ops'), BROWSER: browser } });
+    expect(none).toMatchObject({ code: 2, stderr: expect.stringContaining(`Open it yourself: ${desk.url}/console#/tools`) });
+  });
+
   it('says in one line that a token is wrong, and that nothing listens', async () => {
     const { code, stderr } = await run('mallory', 'tools');
     expect([code, stderr.trimEnd().split('\n')]).toEqual([2, [expect.stringContaining('toolloop: ')]]);
     const nowhere = await toolloop(['tools', '--url', 'http://127.0.0.1:1']);
     expect([nowhere.code, nowhere.stderr.trimEnd().split('\n')]).toEqual([2, [expect.stringContaining('http://127.0.0.1:1')]]);
+  });
+});
+
+describe('the command line with the demo booted for it', () => {
+  it('has the terms that the routes give the actor: what they would ask a manager about waits', async () => {
+    const app = ['--app', fileOf('src/app.module.ts'), '--tenant', 'acme'];
+    const env = { DATABASE_URL: undefined, DATA_DIR: undefined };
+    const called = await toolloop(['call', 'orders__sendReceipt', '{"orderId":"o-1021"}', ...app, '--actor', 'alice'], { env });
+    expect([called.code, called.stdout]).toEqual([1, expect.stringContaining('It waits for an approval: run ')]);
   });
 });
 

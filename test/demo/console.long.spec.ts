@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
-import { closeDesks, serve, type ServedDesk } from './served-desk.js';
+import { ask as askDesk, closeDesks, serve, type ServedDesk } from './served-desk.js';
 
 const { resolve } = createRequire(import.meta.url);
 const PAGE = join(dirname(resolve('@toolloop/console/package.json')), 'dist', 'page');
@@ -152,8 +152,11 @@ onChromium('the console in a browser', () => {
     await operator.getByText('No rule of the policy allows this tool.').waitFor();
     for (const command of ['Theme', 'Change the language']) {
       await operator.keyboard.press('Control+k');
+      const field = operator.locator('.palette').getByRole('combobox');
+      await field.waitFor();
       await operator.keyboard.type(command);
       await operator.keyboard.press('Enter');
+      await field.waitFor({ state: 'detached' });
     }
     await operator.getByRole('link', { name: 'Läufe' }).waitFor();
     expect(await operator.evaluate('[document.documentElement.lang, document.documentElement.dataset.theme]')).toEqual(['de', 'light']);
@@ -196,6 +199,33 @@ onChromium('the console in a browser', () => {
     await operator.getByRole('heading', { name: 'mcp:carrier' }).waitFor();
     await operator.getByText('pinned').first().waitFor();
     await operator.context().close();
+  });
+
+  it(`has one stream of notices for all tabs of a browser, which another tab takes over when the one that has it is closed${why}`, async () => {
+    const first = await open('mia');
+    const context = first.context();
+    const streams: string[] = [];
+    const note = (page: Page, tab: string): unknown =>
+      page.on('request', (request) => void (request.url().endsWith('/console/feed') && streams.push(tab)));
+    const second = await context.newPage();
+    note(second, 'second');
+    await second.goto(`${desk.url}/console#/inbox`);
+    await second.getByText('Nothing waits for you').waitFor();
+    for (const question of ['Send the receipt of order o-1022', 'Send the receipt of order o-1023']) {
+      await askDesk(desk, 'alice', { message: question }).then((response) => response.text());
+      for (const page of context.pages()) await page.locator('.count').waitFor();
+      expect(streams).toEqual(context.pages().length === 2 ? [] : ['second']);
+      await second.locator('#main').focus();
+      await second.keyboard.press('r');
+      await second.keyboard.type('No.');
+      await second.getByRole('button', { name: 'Deny' }).press('Enter');
+      for (const page of context.pages()) await page.locator('.count').waitFor({ state: 'detached' });
+      if (context.pages().length === 1) break;
+      const taken = second.waitForRequest((request) => request.url().endsWith('/console/feed'));
+      await first.close();
+      await taken;
+    }
+    await context.close();
   });
 
   it(`fits 390 pixels, and has told its browser of no error${why}`, async () => {

@@ -38,9 +38,7 @@ const LOGGING: NestApplicationOptions = {
 export async function boot(options: AppOptions): Promise<INestApplicationContext> {
   const module = await moduleIn(options);
   const { NestFactory } = await packageNear<typeof import('@nestjs/core')>('@nestjs/core', options.app);
-  const app = await NestFactory.createApplicationContext(module, LOGGING);
-  app.flushLogs();
-  return app;
+  return created(options, () => NestFactory.createApplicationContext(module, LOGGING));
 }
 
 /**
@@ -51,9 +49,23 @@ export async function boot(options: AppOptions): Promise<INestApplicationContext
 export async function assemble(options: AppOptions): Promise<INestApplication> {
   const module = await moduleIn(options);
   const { NestFactory } = await packageNear<typeof import('@nestjs/core')>('@nestjs/core', options.app);
-  const app = await NestFactory.create(module, await serverNear(options), LOGGING);
-  app.flushLogs();
-  return app;
+  const server = await serverNear(options);
+  return created(options, () => NestFactory.create(module, server, LOGGING));
+}
+
+/** Tells the warnings of an application once it stands. Those of one that does not are dropped with Nest's buffer, which would keep all that is logged from then on. */
+async function created<App extends INestApplicationContext>({ app: file }: AppOptions, create: () => Promise<App>): Promise<App> {
+  try {
+    const app = await create();
+    app.flushLogs();
+    return app;
+  } catch (error) {
+    const { ConsoleLogger, Logger } = await packageNear<typeof import('@nestjs/common')>('@nestjs/common', file);
+    Logger.overrideLogger(false);
+    Logger.flush();
+    Logger.overrideLogger(new ConsoleLogger());
+    throw error;
+  }
 }
 
 /** Makes the server of an application, which never listens: on Express or on Fastify, whichever is there. Nest ends the process where it is told of none and has no Express. */
@@ -105,17 +117,23 @@ function pathFrom(from: string, name: string): string[] {
  */
 export async function actorIn(app: INestApplicationContext, options: AppOptions, { actor, tenant }: ActorOptions): Promise<unknown> {
   if (actor.startsWith('{')) return jsonOf(actor, '--actor');
-  const { DiscoveryService } = await packageNear<typeof import('@nestjs/core')>('@nestjs/core', options.app);
   const { ActorDirectory } = await packageNear<typeof import('@toolloop/core')>('@toolloop/core', options.app);
-  const instances = app
-    .get(DiscoveryService, { strict: false })
-    .getProviders()
-    .map(({ instance }): unknown => instance);
-  const directory = instances.find((instance) => instance instanceof ActorDirectory);
+  const directory = await providerIn(app, options.app, ActorDirectory);
   if (!directory) return { id: actor };
   const found: unknown = await directory.find(actor, tenant);
   if (found === undefined) throw new CommandError(`The application knows no actor "${actor}" in the tenant "${tenant}".`);
   return found;
+}
+
+/** Finds the instance of a class that an application may have, under whatever token. */
+export async function providerIn<Instance>(
+  app: INestApplicationContext,
+  file: string,
+  type: abstract new (...args: never[]) => Instance,
+): Promise<Instance | undefined> {
+  const { DiscoveryService } = await packageNear<typeof import('@nestjs/core')>('@nestjs/core', file);
+  const providers = app.get(DiscoveryService, { strict: false }).getProviders();
+  return providers.map(({ instance }): unknown => instance).find((instance): instance is Instance => instance instanceof type);
 }
 
 /** Reads JSON of the command line. @throws {CommandError} Where it is none. */

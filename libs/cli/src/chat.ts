@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { createInterface, type Interface } from 'node:readline/promises';
-import type { LoopEvent, PendingReply, WaitingRequest } from '@toolloop/protocol';
+import type { JsonObject, JsonValue, LoopEvent, PendingReply, QuestionRequest, WaitingRequest } from '@toolloop/protocol';
 import { ChatView } from './chat-view.js';
 import type { Counterpart } from './counterpart.js';
 import { aboutOf, explanationText, runsText, toolsText } from './looks.js';
-import { CommandError, type CommandOutput, failureOf, lineOf } from './output.js';
-import { answerIn, formOf } from './question-form.js';
+import { CommandError, type CommandOutput, failureOf } from './output.js';
+import { answerIn, fieldPrompt, fieldsOf, type FormField, formOf, usualOf } from './question-form.js';
 
 const HELP = [
   '/tools       the tools that the model may call from the first step',
@@ -26,6 +26,8 @@ export class Chat {
   private readonly conversationId = randomUUID();
   /** The answer that is being written. */
   private running: AbortController | undefined;
+  /** The question at the prompt, which waits for a person. */
+  private asking: AbortController | undefined;
   /** The open requests of the run of the moment, by id. */
   private readonly asked = new Map<string, WaitingRequest>();
   private hasFailed = false;
@@ -61,12 +63,13 @@ export class Chat {
     return !this.hasFailed;
   }
 
-  /** Stops the answer that is being written; without one, leaves what was typed. Piped, it ends the chat. */
+  /** Stops the answer that is being written, or leaves the question at the prompt for later; without either, leaves what was typed. Piped, it ends the chat. */
   private interrupt(): void {
-    const { running, isTerminal, lines } = this;
+    const { running, asking, isTerminal, lines } = this;
     running?.abort();
+    asking?.abort();
     if (!isTerminal) return lines.close();
-    if (running) return;
+    if (running || asking) return;
     this.view.line('');
     lines.write(null, { ctrl: true, name: 'u' });
     lines.prompt();
@@ -167,21 +170,63 @@ export class Chat {
     this.view.line(this.view.styled('bold', `? ${aboutOf(waiting)}`));
     if (!this.isTerminal) return undefined;
     if (kind === 'question') return this.questionReply(waiting.request);
-    if (kind !== 'approval') return undefined;
-    const said = (await this.lines.question('  Approve it? yes, no or later: ')).trim().toLowerCase();
-    if (/^(?:y|yes)$/.test(said)) return { approvalId: id, decision: 'approve' };
-    if (!/^(?:n|no)$/.test(said)) return undefined;
-    const reason = (await this.lines.question('  Why not? ')).trim();
-    return { approvalId: id, decision: 'deny', ...(reason !== '' && { reason }) };
+    return kind === 'approval' ? this.decision(id) : undefined;
   }
 
-  private async questionReply({ questionId, schema }: Extract<WaitingRequest, { kind: 'question' }>['request']): Promise<PendingReply> {
+  /** A yes or a no to a call; undefined where the person leaves it for later. */
+  private async decision(approvalId: string): Promise<PendingReply | undefined> {
+    const said = await this.ask('Approve it? yes, no or later: ');
+    if (/^(?:y|yes)$/i.test(said ?? '')) return { approvalId, decision: 'approve' };
+    if (!/^(?:n|no)$/i.test(said ?? '')) return undefined;
+    const reason = await this.ask('Why not? ');
+    return reason === undefined ? undefined : { approvalId, decision: 'deny', ...(reason !== '' && { reason }) };
+  }
+
+  /** The answer to a question, whose fields are asked for one by one; undefined where the person leaves it for later. */
+  private async questionReply({ questionId, schema }: QuestionRequest): Promise<PendingReply | undefined> {
+    const fields = fieldsOf(schema);
+    const answer = fields ? await this.filledIn(fields) : await this.valueFor(`${formOf(schema)}: `, schema);
+    if (answer === LATER) return undefined;
+    return answer === undefined ? { questionId, decision: 'deny' } : { questionId, answer };
+  }
+
+  private async filledIn(fields: readonly FormField[]): Promise<JsonObject | undefined | typeof LATER> {
+    const answer: Record<string, JsonValue> = {};
+    for (const field of fields) {
+      const value = await this.valueFor(fieldPrompt(field), field.schema);
+      if (value === LATER) return LATER;
+      if (value !== undefined) answer[field.name] = value;
+      else if (field.isRequired) return undefined;
+    }
+    return answer;
+  }
+
+  /** Asks until what is typed can be the value. An empty line is what the schema has for it, or that there is none. */
+  private async valueFor(prompt: string, schema: FormField['schema']): Promise<JsonValue | undefined | typeof LATER> {
     for (;;) {
-      const said = await this.lines.question(`  ${formOf(schema)}: `);
-      if (said.trim() === '') return { questionId, decision: 'deny' };
-      const answer = answerIn(said.trim(), schema);
-      if (answer !== undefined) return { questionId, answer };
-      this.view.line(lineOf('  That is not what was asked for.'));
+      const said = await this.ask(prompt);
+      if (said === undefined) return LATER;
+      if (said === '') return usualOf(schema);
+      const answer = answerIn(said, schema);
+      if (answer !== undefined) return answer;
+      this.view.line('  That is not what was asked for.');
+    }
+  }
+
+  /** Asks at the prompt; undefined where the person leaves it by Ctrl-C. */
+  private async ask(prompt: string): Promise<string | undefined> {
+    const asking = new AbortController();
+    this.asking = asking;
+    try {
+      return (await this.lines.question(`  ${prompt}`, { signal: asking.signal })).trim();
+    } catch (error) {
+      if (!asking.signal.aborted) throw error;
+      this.view.line('');
+      return undefined;
+    } finally {
+      this.asking = undefined;
     }
   }
 }
+
+const LATER = Symbol('left for later');

@@ -1,6 +1,7 @@
 import type { INestApplicationContext } from '@nestjs/common';
 import { ToolLoopClient, ToolLoopHttpError } from '@toolloop/client';
 import type { PendingService, ToolCatalog, ToolLoopService } from '@toolloop/core';
+import type { ServedLoop } from '@toolloop/http';
 import type { RunService } from '@toolloop/core/runs';
 import type {
   Amendment,
@@ -17,7 +18,7 @@ import type {
   RunSelection,
   WaitingRequest,
 } from '@toolloop/protocol';
-import { type ActorOptions, actorIn, type AppOptions, boot, packageNear } from './application.js';
+import { type ActorOptions, actorIn, type AppOptions, boot, packageNear, providerIn } from './application.js';
 import { CommandError } from './output.js';
 
 /** The options that say which application a command is about: one that listens, or one that is booted for the command. */
@@ -137,6 +138,12 @@ function unreachable(url: string, error: unknown): unknown {
   return new CommandError(`${url} cannot be reached: ${cause instanceof Error ? cause.message : error.message}`);
 }
 
+/** Finds the loop that the routes of an application serve; undefined for one without them. */
+async function servedLoopIn(app: INestApplicationContext, { app: file }: AppOptions): Promise<ServedLoop | undefined> {
+  const http = await packageNear<typeof import('@toolloop/http')>('@toolloop/http', file).catch(() => undefined);
+  return http && providerIn(app, file, http.ServedLoop);
+}
+
 interface Person {
   readonly actor: unknown;
   readonly tenant: string;
@@ -144,6 +151,8 @@ interface Person {
 
 interface Services {
   readonly loop: ToolLoopService;
+  /** The terms of the routes, if the application has them. */
+  readonly served: Pick<ServedLoop, 'termsOf'> | undefined;
   readonly runs: RunService;
   readonly pending: PendingService;
   readonly catalog: ToolCatalog;
@@ -162,8 +171,10 @@ class BootedApplication implements Counterpart {
     const core = await packageNear<typeof import('@toolloop/core')>('@toolloop/core', options.app);
     const { RunService: Runs } = await packageNear<typeof import('@toolloop/core/runs')>('@toolloop/core/runs', options.app);
     const get = <Value>(token: abstract new (...args: never[]) => Value): Value => app.get(token, { strict: false });
+    const served = await servedLoopIn(app, options);
     const services = {
-      loop: get(core.ToolLoopService),
+      loop: served?.loop ?? get(core.ToolLoopService),
+      served,
       runs: get(Runs),
       pending: get(core.PendingService),
       catalog: get(core.ToolCatalog),
@@ -173,7 +184,7 @@ class BootedApplication implements Counterpart {
 
   async tools(): Promise<readonly ListedTool[]> {
     const { loop, catalog } = this.services;
-    const tools = await loop.list(this.person);
+    const tools = await loop.list(await this.terms());
     return tools.map(({ id, description, effect, inputSchema, declaredId }) => {
       const { presentation } = catalog.describe(declaredId);
       return Object.assign({ id, description, effect, inputSchema }, presentation && { presentation });
@@ -181,7 +192,7 @@ class BootedApplication implements Counterpart {
   }
 
   async call(tool: string, args: JsonObject): Promise<MadeCall> {
-    const { ui, injectedTools, ...made } = await this.services.loop.call({ ...this.person, tool, args, argsOrigin: 'actor' });
+    const { ui, injectedTools, ...made } = await this.services.loop.call({ ...(await this.terms()), tool, args, argsOrigin: 'actor' });
     return { ...made, ...(ui !== undefined && { ui }), injectedTools: injectedTools.map(({ id }) => id) };
   }
 
@@ -192,7 +203,7 @@ class BootedApplication implements Counterpart {
     const { tenant } = operator;
     const subject =
       actorId === undefined ? operator : { actor: await actorIn(this.app, { app: this.file }, { actor: actorId, tenant }), tenant };
-    return loop.explain(tool, { ...subject, operator });
+    return loop.explain(tool, { ...(await this.terms(subject)), operator });
   }
 
   inbox(): Promise<readonly WaitingRequest[]> {
@@ -220,12 +231,17 @@ class BootedApplication implements Counterpart {
     return this.services.runs.list(this.person, selection);
   }
 
-  ask(message: string, conversationId: string, signal: AbortSignal): AsyncIterable<LoopEvent> {
-    return this.services.loop.open({ ...this.person, prompt: message, conversationId, signal });
+  async *ask(message: string, conversationId: string, signal: AbortSignal): AsyncIterable<LoopEvent> {
+    yield* this.services.loop.open({ ...(await this.terms()), prompt: message, conversationId, signal });
   }
 
   async *resume(runId: string, signal: AbortSignal): AsyncIterable<LoopEvent> {
-    yield* await this.services.loop.resume(runId, { ...this.person, signal });
+    yield* await this.services.loop.resume(runId, { ...(await this.terms()), signal });
+  }
+
+  /** A person, with the terms on which the routes of the application let them in. */
+  private async terms(person: Person = this.person): Promise<Person> {
+    return (await this.services.served?.termsOf(person)) ?? person;
   }
 
   async audit(): Promise<ExportedAudit> {

@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { createReadStream, readFileSync } from 'node:fs';
 import type {
   ApprovalRequest,
@@ -179,6 +181,41 @@ export function runsText(runs: readonly Run[]): string {
     }),
   );
 }
+
+/** The options that show a page of the console in place of an answer. */
+export interface OpenOptions {
+  readonly open?: boolean;
+  /** The path of the console, below the address of the application. */
+  readonly console: string;
+}
+
+/** A place in the console, of parts that may be ids. */
+export function placed(...parts: readonly string[]): string {
+  return parts.map((part) => encodeURIComponent(part)).join('/');
+}
+
+/**
+ * Opens a place of the console in the browser, which is the one that `BROWSER` names or that of the system.
+ *
+ * @throws {CommandError} For an application that is booted for the command, and where no browser can be started.
+ */
+export async function opened({ url, console: path }: OpenOptions & { readonly url?: string }, place: string): Promise<Answer> {
+  if (url === undefined)
+    throw new CommandError('--open shows a page of an application that listens. Start it, and give --url; --app listens nowhere.');
+  const address = `${url.replace(/\/+$/, '')}/${path.replace(/^\/+|\/+$/g, '')}#/${place}`;
+  const [command = '', ...args] = process.env['BROWSER'] ? [process.env['BROWSER']] : (BROWSERS[process.platform] ?? ['xdg-open']);
+  const browser = spawn(command, [...args, address], { detached: true, stdio: 'ignore' });
+  await once(browser, 'spawn').catch((error: unknown) => {
+    throw new CommandError(`No browser could be started (${lineOf(String(error))}). Open it yourself: ${address}`);
+  });
+  browser.unref();
+  return { value: { url: address }, text: `Opened ${address}` };
+}
+
+const BROWSERS: Readonly<Partial<Record<NodeJS.Platform, readonly string[]>>> = {
+  darwin: ['open'],
+  win32: ['rundll32', 'url.dll,FileProtocolHandler'],
+};
 
 /** The options of a verification. */
 export interface AuditOptions {

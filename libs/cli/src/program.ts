@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { Command, CommanderError } from 'commander';
 import { type AppOptions, assemble, packageNear } from './application.js';
 import { Chat } from './chat.js';
-import { ACTOR, APP, EXPORT, JSON_OPTION, type JsonOption, type Print, TENANT, URL_OPTION } from './command-options.js';
+import { ACTOR, APP, CONSOLE, EXPORT, JSON_OPTION, type JsonOption, OPEN, type Print, TENANT, URL_OPTION } from './command-options.js';
 import { completionFor } from './completion.js';
 import { type Counterpart, type CounterpartOptions, counterpartOf } from './counterpart.js';
 import {
@@ -15,6 +15,9 @@ import {
   type DecisionOptions,
   explanationText,
   inboxOf,
+  opened,
+  type OpenOptions,
+  placed,
   runsOf,
   toolsOf,
   verified,
@@ -75,7 +78,7 @@ function programFor(output: CommandOutput, print: Print): Command {
 
 /** Adds the options that say which application a command is about. */
 function withCounterpart(command: Command): Command {
-  for (const option of [URL_OPTION, APP, EXPORT, ACTOR, TENANT]) command.addOption(option());
+  for (const option of [URL_OPTION, APP, EXPORT, ACTOR, TENANT, OPEN, CONSOLE]) command.addOption(option());
   return command;
 }
 
@@ -108,36 +111,44 @@ function addInit(program: Command, print: Print): void {
 
 function addChat(program: Command, output: CommandOutput, print: Print): void {
   withCounterpart(program.command('chat').description('talk with the loop of an application; piped, one message a line')).action(
-    async (options: CounterpartOptions) => {
+    async (options: LookOptions) => {
+      if (options.open) return print(await opened(options, 'chat'), {});
       const isWell = await using(options, (counterpart) => new Chat(counterpart, output).talk());
       if (!isWell && !process.stdin.isTTY) print({ text: '', value: undefined, exitCode: 1 }, {});
     },
   );
 }
 
-type LookOptions = CounterpartOptions & JsonOption;
+type LookOptions = CounterpartOptions & JsonOption & OpenOptions;
+
+/** The answer of a command about an application, or the page of the console that shows it. */
+function answerOf(options: LookOptions, place: string, work: (counterpart: Counterpart) => Promise<Answer>): Promise<Answer> {
+  return options.open ? opened(options, place) : using(options, work);
+}
 
 function look(parent: Command, name: string, description: string): Command {
   return withCounterpart(parent.command(name).description(description)).addOption(JSON_OPTION());
 }
 
 function addLooks(program: Command, print: Print): void {
-  const answering = async (options: LookOptions, work: (counterpart: Counterpart) => Promise<Answer>): Promise<void> =>
-    print(await using(options, work), options);
+  const answering = async (options: LookOptions, place: string, work: (counterpart: Counterpart) => Promise<Answer>): Promise<void> =>
+    print(await answerOf(options, place, work), options);
   look(program, 'tools', 'list the tools that the model may call from the first step').action((options: LookOptions) =>
-    answering(options, toolsOf),
+    answering(options, 'tools', toolsOf),
   );
   look(program, 'call', 'call a tool by hand; exits with 1 if it does not succeed, or waits')
     .argument('<tool>', 'the id of the tool')
     .argument('[arguments]', 'a JSON object', '{}')
-    .action((tool: string, args: string, options: LookOptions) => answering(options, (counterpart) => calledBy(counterpart, tool, args)));
+    .action((tool: string, args: string, options: LookOptions) =>
+      answering(options, placed('tools', tool), (counterpart) => calledBy(counterpart, tool, args)),
+    );
   look(program, 'explain', 'explain to an operator why a tool is offered or not, or what became of a call')
     .argument('<tool>', 'the id of the tool')
     .option('--for <actor>', 'the actor for whom it is explained')
     .option('--run <id>', 'the run of a call')
     .option('--call <id>', 'the id of the call')
     .action((tool: string, options: LookOptions & Readonly<Record<'for' | 'run' | 'call', string | undefined>>) =>
-      answering(options, async (counterpart) => {
+      answering(options, placed('why', tool, ...(options.for === undefined ? [] : ['as', options.for])), async (counterpart) => {
         const { for: actorId, run: runId, call: toolCallId } = options;
         if ((runId === undefined) !== (toolCallId === undefined)) throw new CommandError('A call is named by both: --run and --call.');
         const value = await counterpart.explain(tool, {
@@ -149,9 +160,11 @@ function addLooks(program: Command, print: Print): void {
     );
   const runs = look(program, 'runs', 'list your runs, the newest first')
     .option('--status <status>', 'only queued, running, waiting or ended ones')
-    .action((options: LookOptions & { status?: string }) => answering(options, (counterpart) => runsOf(counterpart, options.status)));
+    .action((options: LookOptions & { status?: string }) =>
+      answering(options, 'runs', (counterpart) => runsOf(counterpart, options.status)),
+    );
   addRunFiles(runs, print);
-  const inbox = look(program, 'inbox', 'list what waits for you').action((options: LookOptions) => answering(options, inboxOf));
+  const inbox = look(program, 'inbox', 'list what waits for you').action((options: LookOptions) => answering(options, 'inbox', inboxOf));
   for (const decision of ['approve', 'deny'] as const) {
     const command = look(inbox, decision, `${decision} a call, several of one kind, or a rehearsal`)
       .argument('<id>', 'the id that the inbox shows')
@@ -162,7 +175,7 @@ function addLooks(program: Command, print: Print): void {
         .option('--trust <name...>', 'what the inbox says may be trusted, for the rest of the run')
         .option('--always <argument>', 'for operators: the argument whose value is trusted in all runs of the tenant');
     command.action((id: string, others: readonly string[], options: DecisionOptions) =>
-      answering(command.optsWithGlobals<LookOptions>(), (counterpart) => decided(counterpart, [id, ...others], decision, options)),
+      answering(command.optsWithGlobals<LookOptions>(), 'inbox', (counterpart) => decided(counterpart, [id, ...others], decision, options)),
     );
   }
 }
@@ -177,7 +190,7 @@ function addAudit(program: Command, print: Print): void {
     .action(async (file: string | undefined, options: AuditOptions & LookOptions) => {
       const answer =
         file === undefined
-          ? await using(options, async (counterpart) => verified(await counterpart.audit(), options))
+          ? await answerOf(options, 'audit', async (counterpart) => verified(await counterpart.audit(), options))
           : await verified(auditIn(file, options), options);
       print(answer, options);
     });

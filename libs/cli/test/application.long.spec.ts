@@ -68,6 +68,36 @@ describeAtTerminal('toolloop chat --app, at a terminal,', () => {
   });
 });
 
+describeAtTerminal('a question at a terminal', () => {
+  it('is asked field by field, until each answer can be one, and left for later by Ctrl-C', async () => {
+    const terminal = new Terminal(['chat', ...APP], { SPEC_ASKS: '1' });
+    try {
+      await terminal.see(/> /);
+      terminal.type('Note the parcel.\r');
+      await terminal.see(/Which parcel is it\?.*Weight - in grams \(a number\): /s);
+      terminal.type('many\r');
+      await terminal.see(/That is not what was asked for\..*Weight - in grams \(a number\): /s);
+      terminal.type('2500\r');
+      await terminal.see(/express \(yes or no\): /);
+      terminal.type('y\r');
+      await terminal.see(/size \(S \| M, or nothing for "M"\): /);
+      terminal.type('\r');
+      await terminal.see(/note \(your answer, or nothing\): /);
+      terminal.type('\r');
+      await terminal.see(/← \{"grams":2500,"express":true,"size":"M"\}.*It is noted\./s);
+      const before = terminal.text.length;
+      terminal.type('Note another one.\r');
+      await terminal.see(/Weight - in grams \(a number\): /, before);
+      terminal.type('\u0003');
+      await terminal.see(/Continue it with \/resume \S+ once it is answered\./, before);
+      terminal.type('/quit\r');
+      expect(await terminal.ended).toBe(0);
+    } finally {
+      terminal.kill();
+    }
+  });
+});
+
 describe('toolloop completion', () => {
   it.each(['bash', 'zsh'])('prints a script for %s with the commands and their options', async (shell) => {
     const { code, stdout } = await toolloop(['completion', shell]);

@@ -1,9 +1,9 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
-import { Logger } from '@nestjs/common';
+import { ConsoleLogger, Logger } from '@nestjs/common';
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { assemble } from '../src/application.js';
+import { assemble, boot } from '../src/application.js';
 
 const folders: string[] = [];
 
@@ -21,6 +21,17 @@ function applicationWith(...servers: readonly string[]): { readonly app: string 
 
 afterAll(() => {
   for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+});
+
+describe('an application that does not start', () => {
+  it('leaves no buffer of Nest behind, in which all that is logged later would stay', async () => {
+    await expect(boot(applicationWith('platform-express'))).rejects.toThrow('It was started.');
+    const told: string[] = [];
+    Logger.overrideLogger({ log: () => undefined, error: () => undefined, warn: (message: string) => told.push(message) });
+    new Logger('Later').warn('Beware.');
+    Logger.overrideLogger(new ConsoleLogger());
+    expect(told).toEqual(['Beware.']);
+  });
 });
 
 describe('an application that is created and not started', () => {

@@ -1,6 +1,15 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
-import { HttpException, HttpStatus, Inject, Injectable, Logger, type OnApplicationBootstrap, UnauthorizedException } from '@nestjs/common';
-import { HttpAdapterHost, ModuleRef } from '@nestjs/core';
+import {
+  HttpException,
+  HttpStatus,
+  Inject,
+  Injectable,
+  Logger,
+  type OnApplicationBootstrap,
+  type OnModuleInit,
+  UnauthorizedException,
+} from '@nestjs/common';
+import { ApplicationConfig, HttpAdapterHost, ModuleRef } from '@nestjs/core';
 import { ActorIdentity, parseJson, RunOpener } from '@toolloop/core/internal';
 import { type Caller, Callers, type HttpRequest } from '@toolloop/http';
 import { isRecord } from '@toolloop/protocol';
@@ -39,7 +48,7 @@ const TOKEN_BYTES = 32;
  * each request, so that a person who has left is out at once.
  */
 @Injectable()
-export class ConsoleSessions implements OnApplicationBootstrap {
+export class ConsoleSessions implements OnModuleInit, OnApplicationBootstrap {
   readonly isProduction = process.env['NODE_ENV'] === 'production';
   private readonly logger = new Logger('ToolLoopConsole');
   private readonly key: string;
@@ -53,11 +62,26 @@ export class ConsoleSessions implements OnApplicationBootstrap {
     private readonly identity: ActorIdentity,
     private readonly opener: RunOpener,
     private readonly adapters: HttpAdapterHost,
+    private readonly config: ApplicationConfig,
     modules: ModuleRef,
   ) {
     assertConsole(options, this.isProduction);
     this.key = options.secret ?? randomBytes(TOKEN_BYTES).toString('base64url');
     modules.get(Callers, { strict: false }).add((request) => this.callerOf(request));
+  }
+
+  /** Leads to the page from its address with a slash behind it, which is another address for Fastify. */
+  onModuleInit(): void {
+    const { httpAdapter } = this.adapters;
+    if (httpAdapter.getType() !== 'fastify') return;
+    const page = `/${this.place}/`;
+    try {
+      httpAdapter.get(page, (_request: unknown, reply: unknown) => {
+        httpAdapter.redirect(reply, HttpStatus.FOUND, `../${page.split('/').at(-2)}`);
+      });
+    } catch (error) {
+      if (!isDuplicate(error)) throw error; // it ignores such slashes
+    }
   }
 
   /** Prints the link once the server listens. */
@@ -76,7 +100,13 @@ export class ConsoleSessions implements OnApplicationBootstrap {
     if (this.isProduction || !this.options.developer) return undefined;
     const token = randomBytes(TOKEN_BYTES).toString('base64url');
     this.links.set(token, Date.now() + LINK_LIFE_MS);
-    return `${url.replace(/\/+$/, '')}/${this.path}#link=${token}`;
+    return `${url.replace(/\/+$/, '')}/${this.place}#link=${token}`;
+  }
+
+  /** The path of the page, with the prefix of the application's routes. */
+  private get place(): string {
+    const prefix = this.config.getGlobalPrefixOptions().exclude ? '' : this.config.getGlobalPrefix();
+    return [prefix.replace(/^\/+|\/+$/g, ''), this.path].filter((part) => part !== '').join('/');
   }
 
   /** The number of segments of the page's path. */
@@ -200,6 +230,10 @@ function refuseTry(reason: unknown): never {
   const retryAfter = Math.max(1, Math.ceil(reason.msBeforeNext / 1000));
   const message = `These were ${TRIES} tries within a minute. Wait ${retryAfter} s.`;
   throw new HttpException({ code: 'too_many_tries', message, retryAfter }, HttpStatus.TOO_MANY_REQUESTS);
+}
+
+function isDuplicate(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'FST_ERR_DUPLICATED_ROUTE';
 }
 
 function isListening(server: unknown): server is { address(): unknown } {

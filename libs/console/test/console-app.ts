@@ -1,10 +1,10 @@
-import type { INestApplication } from '@nestjs/common';
+import type { INestApplication, Provider } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
 import { ConsoleModule, type ConsoleOptions } from '@toolloop/console';
 import { ActorDirectory, ToolLoopModule } from '@toolloop/core';
-import { ToolLoopHttpModule } from '@toolloop/http';
+import { ToolLoopHttpModule, type ToolLoopHttpOptions } from '@toolloop/http';
 import { ScriptedModel, text } from '@toolloop/testing';
 
 export const ALICE = { id: 'alice', name: 'Alice', roles: ['support'] };
@@ -22,6 +22,16 @@ export const login: NonNullable<ConsoleOptions['login']> = ({ name, password }) 
   return person && { actor: person, tenant: 'acme' };
 };
 
+interface ConsoleServer {
+  readonly platform?: 'express' | 'fastify';
+  readonly prefix?: string;
+  /** Who asks the routes. @default no one but the console */
+  readonly identity?: ToolLoopHttpOptions['identity'];
+  readonly providers?: Provider[];
+  /** Those of Fastify. */
+  readonly routerOptions?: { readonly ignoreTrailingSlash?: boolean };
+}
+
 interface ConsoleApp {
   readonly url: string;
   readonly app: INestApplication;
@@ -29,7 +39,7 @@ interface ConsoleApp {
 
 export async function serveConsole(
   options: ConsoleOptions & { readonly path?: string },
-  { platform = 'express', prefix = '' }: { readonly platform?: 'express' | 'fastify'; readonly prefix?: string } = {},
+  { platform = 'express', prefix = '', identity = () => undefined, providers = [], routerOptions = {} }: ConsoleServer = {},
 ): Promise<ConsoleApp> {
   const built = await Test.createTestingModule({
     imports: [
@@ -39,13 +49,14 @@ export async function serveConsole(
         operators: (_actor, action) => action === 'explain',
         providers: [{ provide: ActorDirectory, useClass: People }],
       }),
-      ToolLoopHttpModule.forRoot({ identity: () => undefined }),
+      ToolLoopHttpModule.forRoot({ identity }),
       ConsoleModule.forRoot(options),
     ],
+    providers,
   }).compile();
-  const adapter = platform === 'express' ? new ExpressAdapter() : new FastifyAdapter({ forceCloseConnections: true });
+  const adapter = platform === 'express' ? new ExpressAdapter() : new FastifyAdapter({ forceCloseConnections: true, routerOptions });
   const app = built.createNestApplication(adapter, { logger: ['fatal'], forceCloseConnections: true });
   if (prefix !== '') app.setGlobalPrefix(prefix);
   await app.listen(0, '127.0.0.1');
-  return { app, url: `${await app.getUrl()}${prefix === '' ? '' : `/${prefix}`}` };
+  return { app, url: `${await app.getUrl()}${prefix === '' ? '' : `/${prefix.replaceAll('/', '')}`}` };
 }

@@ -1,11 +1,41 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Module } from '@nestjs/common';
+import { ActorDirectory, LlmTool, type ToolCallContext, ToolContext, ToolParam, ToolProvider } from '@toolloop/core';
 import { call, calls, ScriptedModel } from '@toolloop/testing';
 import { GatedModel } from './gated-model.js';
-import { ask, closeApps, eventsIn, headersOf, type Served, serveApp, until } from './served-app.js';
+import { ask, closeApps, eventsIn, headersOf, PEOPLE, type Served, serveApp, until } from './served-app.js';
 
 afterAll(closeApps);
 
 const RUNS = 5;
+
+/** A call that asks a person, and one whose effect takes place later. */
+@ToolProvider({ namespace: 'desk' })
+class DeskTools {
+  @LlmTool({ description: 'Asks for a size.', effect: 'read_only', reveal: 'all' })
+  size(@ToolContext() context: ToolCallContext): Promise<unknown> {
+    return context.ask({ key: 'size', question: 'Which size?', schema: { type: 'string' } });
+  }
+
+  @LlmTool({
+    description: 'Pays a bill.',
+    effect: 'external_side_effect',
+    reveal: 'all',
+    directive: { type: 'bill.pay', subject: '{id}', key: 'whole', maybeRan: 'repeat' },
+  })
+  pay(@ToolParam('id', { description: 'The number of the bill.' }) id: string): string {
+    return `paid ${id}`;
+  }
+}
+
+class People extends ActorDirectory {
+  override find(actorId: string): Promise<unknown> {
+    return Promise.resolve(PEOPLE.find(({ id }) => id === actorId));
+  }
+}
+
+@Module({ providers: [DeskTools, People] })
+class DeskModule {}
 
 function got(served: Served, path: string, person = 'alice'): Promise<Response> {
   return fetch(served.url + path, { headers: headersOf(person) });
@@ -62,6 +92,19 @@ describe('a list', () => {
     const [all] = await paged(served, '/usage?actor=alice&groupBy=day,tool,model');
     expect(all.length).toBeGreaterThan(1);
     expect((await paged(served, '/usage?actor=alice&groupBy=day,tool,model&limit=1'))[0]).toEqual(all);
+  });
+});
+
+describe('a list of questions and of effects that take place later', () => {
+  it.each(['/questions', '/directives'])('has the address of its next page in %s, until there is none', async (path) => {
+    const answers = Array.from({ length: RUNS }, (_, run) => [calls(call('desk__pay', { id: `b-${run}` })), calls(call('desk__size'))]);
+    const loop = { policy: { version: 'test', allow: ['desk__*'], flow: 'off' as const } };
+    const served = await serveApp({ model: new ScriptedModel(answers.flat()), modules: [DeskModule], loop });
+    for (let run = 0; run < RUNS; run += 1) await (await ask(served, 'alice', { message: 'Pay it' })).text();
+    const [all] = await paged(served, path);
+    expect(all).toHaveLength(RUNS);
+    expect(await paged(served, `${path}?limit=2`)).toEqual([all, 3]);
+    expect(await paged(served, path, 'bob')).toEqual([[], 1]);
   });
 });
 

@@ -33,6 +33,11 @@ export class Feed {
     return () => void this.watchers.delete(watcher);
   };
 
+  /** Tells the other tabs of the browser of a change that this one has made: the server tells of an answer once the run that asked has read it. */
+  tellOthers(changed: Changed): void {
+    this.channel?.postMessage(changed);
+  }
+
   private lead(signal: AbortSignal): Promise<void> {
     const source = new EventSource(`${this.place.own}/feed`);
     source.addEventListener('message', ({ data }: MessageEvent<unknown>) => {

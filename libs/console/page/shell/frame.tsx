@@ -1,4 +1,4 @@
-import { type ReactNode, useCallback, useEffect, useState } from 'react';
+import { type ReactNode, useCallback, useEffect, useRef, useState } from 'react';
 import { useObserved } from '@toolloop/react';
 import { Icon, type IconName } from '../parts/icon.js';
 import type { WordKey } from '../words/words.js';
@@ -98,13 +98,18 @@ function NavItem({ section: { id, icon, word, needs }, isHere }: { readonly sect
 
 /** The number of requests that this person can answer. */
 function InboxCount(): ReactNode {
-  const { pending, words } = useConsole();
+  const { pending, words, feed } = useConsole();
   useEffect(() => pending.watch(60_000), [pending]);
   useChange(
     'inbox',
     useCallback(() => void pending.refresh(), [pending]),
   );
   const { requests } = useObserved(pending);
+  const before = useRef(0);
+  useEffect(() => {
+    if (requests.length < before.current) feed.tellOthers('inbox');
+    before.current = requests.length;
+  }, [feed, requests]);
   const open = requests.filter(({ mayAnswer }) => mayAnswer !== false).length;
   if (open === 0) return null;
   return (
