@@ -13,6 +13,8 @@ import { ERROR_TYPE, GEN_AI, TOOLLOOP } from './conventions.js';
 import type { LoopMetrics } from './loop-metrics.js';
 import type { SpanContent } from './span-content.js';
 
+const CALL = { kind: SpanKind.INTERNAL, attributes: { [GEN_AI.operation]: 'execute_tool' } };
+
 /**
  * The spans of runs (`invoke_agent`), of questions to models (`chat`) and of calls of tools (`execute_tool`), each the active span of what happens within it: the
  * spans of databases and of HTTP requests that a tool makes are its children. A part of a run that is resumed links to the part before it, and a run
@@ -55,14 +57,16 @@ export class LoopInstrumentation extends Instrumentation {
       this.metrics.answered(call, asked?.answer, errorType, seconds);
       if (errorType !== undefined) fail(span, errorType);
       if (!span.isRecording()) return;
-      span.setAttributes(requestAttributes(call)).setAttributes(this.content.ofRequest(call.request));
-      if (asked) span.setAttributes(answerAttributes(asked)).setAttributes(this.content.ofAnswer(asked.answer));
+      const told = requestAttributes(call);
+      this.content.addRequest(told, call.request);
+      if (asked) addAnswer(told, asked);
+      if (asked) this.content.addAnswer(told, asked.answer);
+      span.setAttributes(told);
     });
   }
 
   override tool<Outcome extends InstrumentedOutcome>(call: InstrumentedToolCall, work: () => Promise<Outcome>): Promise<Outcome> {
-    const attributes = { [GEN_AI.operation]: 'execute_tool' };
-    const span = this.tracer.startSpan('execute_tool', { kind: SpanKind.INTERNAL, attributes });
+    const span = this.tracer.startSpan('execute_tool', CALL);
     return within(span, work, (outcome, seconds) => {
       if (!outcome) return;
       const { record, isPending } = outcome;
@@ -70,7 +74,9 @@ export class LoopInstrumentation extends Instrumentation {
       if (!span.isRecording()) return;
       const { declaredId = 'unknown', error } = record;
       span.updateName(`execute_tool ${declaredId}`);
-      span.setAttributes(callAttributes(call, record)).setAttributes(this.content.ofRecord(record));
+      const told = callAttributes(call, record);
+      this.content.addRecord(told, record);
+      span.setAttributes(told);
       if (error) fail(span, error.code);
     });
   }
@@ -132,51 +138,53 @@ function runAttributes(run: InstrumentedRun): Attributes {
   };
 }
 
+/** The attributes are put together in one object: to spread and to set them part by part took a third of the time of a span. */
 function requestAttributes({ runId, step, request }: InstrumentedModelCall): Attributes {
-  return {
+  const told: Attributes = {
     [GEN_AI.isStreamed]: true,
     [GEN_AI.outputType]: request.answerFormat ? 'json' : 'text',
     [TOOLLOOP.run]: runId,
     [TOOLLOOP.step]: step,
-    ...optionAttributes(request.options),
   };
+  if (request.options) addOptions(told, request.options);
+  return told;
 }
 
-function optionAttributes(options: ModelRequest['options'] = {}): Attributes {
+function addOptions(told: Attributes, options: NonNullable<ModelRequest['options']>): void {
   const { maxOutputTokens, temperature, topP, seed, stopSequences } = options;
-  return {
-    ...(maxOutputTokens !== undefined && { [GEN_AI.maxTokens]: maxOutputTokens }),
-    ...(temperature !== undefined && { [GEN_AI.temperature]: temperature }),
-    ...(topP !== undefined && { [GEN_AI.topP]: topP }),
-    ...(seed !== undefined && { [GEN_AI.seed]: seed }),
-    ...(stopSequences && { [GEN_AI.stopSequences]: [...stopSequences] }),
-  };
+  put(told, GEN_AI.maxTokens, maxOutputTokens);
+  put(told, GEN_AI.temperature, temperature);
+  put(told, GEN_AI.topP, topP);
+  put(told, GEN_AI.seed, seed);
+  if (stopSequences) told[GEN_AI.stopSequences] = [...stopSequences];
 }
 
-function answerAttributes({ answer: { usage, finishReason, response, answeredBy } }: InstrumentedAnswer): Attributes {
-  const model = response?.model ?? answeredBy;
-  return {
-    [GEN_AI.finishReasons]: [finishReason],
-    [GEN_AI.inputTokens]: usage.inputTokens,
-    [GEN_AI.outputTokens]: usage.outputTokens,
-    ...(usage.cachedInputTokens !== undefined && { [GEN_AI.cacheReadTokens]: usage.cachedInputTokens }),
-    ...(usage.cacheWriteInputTokens !== undefined && { [GEN_AI.cacheCreationTokens]: usage.cacheWriteInputTokens }),
-    ...(usage.costUsd !== undefined && { [TOOLLOOP.costUsd]: usage.costUsd }),
-    ...(response?.id !== undefined && { [GEN_AI.responseId]: response.id }),
-    ...(model !== undefined && { [GEN_AI.responseModel]: model }),
-  };
+function addAnswer(told: Attributes, { answer: { usage, finishReason, response, answeredBy } }: InstrumentedAnswer): void {
+  told[GEN_AI.finishReasons] = [finishReason];
+  told[GEN_AI.inputTokens] = usage.inputTokens;
+  told[GEN_AI.outputTokens] = usage.outputTokens;
+  put(told, GEN_AI.cacheReadTokens, usage.cachedInputTokens);
+  put(told, GEN_AI.cacheCreationTokens, usage.cacheWriteInputTokens);
+  put(told, TOOLLOOP.costUsd, usage.costUsd);
+  put(told, GEN_AI.responseId, response?.id);
+  put(told, GEN_AI.responseModel, response?.model ?? answeredBy);
 }
 
 function callAttributes({ runId, step, toolCallId }: InstrumentedToolCall, record: ToolInvocationRecord): Attributes {
   const { declaredId = 'unknown', status, effect, attempt } = record;
-  return {
+  const told: Attributes = {
     [GEN_AI.tool]: declaredId,
     [TOOLLOOP.status]: status,
     [TOOLLOOP.attempt]: attempt,
-    ...(effect && { [TOOLLOOP.effect]: effect }),
     [GEN_AI.toolCallId]: toolCallId,
     [GEN_AI.toolType]: 'function',
     [TOOLLOOP.run]: runId,
     [TOOLLOOP.step]: step,
   };
+  put(told, TOOLLOOP.effect, effect);
+  return told;
+}
+
+function put(told: Attributes, name: string, value: string | number | undefined): void {
+  if (value !== undefined) told[name] = value;
 }

@@ -7,6 +7,16 @@ import { ERROR_TYPE, GEN_AI, METRICS, TOOLLOOP } from './conventions.js';
 const SECONDS = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 const TOKENS = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864];
 
+/** The labels that are kept: a provider may name its models as it likes. */
+const MOST_LABELS = 1_000;
+
+/** The labels of the questions to one model. */
+interface ModelLabels {
+  readonly about: Attributes;
+  readonly input: Attributes;
+  readonly output: Attributes;
+}
+
 /** The metrics of all runs. Their attributes are names of the application and of providers: no arguments, no ids of runs, calls or people. */
 export class LoopMetrics {
   private readonly modelDuration: Histogram;
@@ -19,6 +29,7 @@ export class LoopMetrics {
   private readonly pendingAnswers: Counter;
   private readonly injectedTools: Counter;
   private readonly queueAge: Histogram;
+  private readonly modelLabels = new Map<string, ModelLabels>();
 
   constructor(
     meter: Meter,
@@ -60,19 +71,30 @@ export class LoopMetrics {
   }
 
   answered(call: InstrumentedModelCall, answer: ModelAnswer | undefined, errorType: string | undefined, seconds: number): void {
-    const about = {
-      [GEN_AI.operation]: 'chat',
-      [GEN_AI.provider]: call.provider,
-      [GEN_AI.requestModel]: call.modelId,
-      ...(answer?.response?.model !== undefined && { [GEN_AI.responseModel]: answer.response.model }),
-      ...this.tenantOf(call),
-    };
-    this.modelDuration.record(seconds, { ...about, ...(errorType !== undefined && { [ERROR_TYPE]: errorType }) });
+    const labels = this.labelsOf(call, answer?.response?.model);
+    this.modelDuration.record(seconds, errorType === undefined ? labels.about : { ...labels.about, [ERROR_TYPE]: errorType });
     if (!answer) return;
     const { inputTokens, outputTokens, costUsd = 0 } = answer.usage;
-    if (inputTokens > 0) this.tokens.record(inputTokens, { ...about, [GEN_AI.tokenType]: 'input' });
-    if (outputTokens > 0) this.tokens.record(outputTokens, { ...about, [GEN_AI.tokenType]: 'output' });
-    if (costUsd > 0) this.cost.add(costUsd, about);
+    if (inputTokens > 0) this.tokens.record(inputTokens, labels.input);
+    if (outputTokens > 0) this.tokens.record(outputTokens, labels.output);
+    if (costUsd > 0) this.cost.add(costUsd, labels.about);
+  }
+
+  /** Labels of the questions to a model, which are the same again and again. */
+  private labelsOf({ provider, modelId, tenant }: InstrumentedModelCall, responseModel = ''): ModelLabels {
+    const key = `${provider}\n${modelId}\n${responseModel}\n${this.hasTenants ? tenant : ''}`;
+    const known = this.modelLabels.get(key);
+    if (known) return known;
+    const about = {
+      [GEN_AI.operation]: 'chat',
+      [GEN_AI.provider]: provider,
+      [GEN_AI.requestModel]: modelId,
+      ...(responseModel !== '' && { [GEN_AI.responseModel]: responseModel }),
+      ...this.tenantOf({ tenant }),
+    };
+    const made = { about, input: { ...about, [GEN_AI.tokenType]: 'input' }, output: { ...about, [GEN_AI.tokenType]: 'output' } };
+    if (this.modelLabels.size < MOST_LABELS) this.modelLabels.set(key, made);
+    return made;
   }
 
   /** Tools are named as declared: the ids of entity tools have instances in them, and a model makes up any name. */

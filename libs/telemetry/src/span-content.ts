@@ -24,40 +24,36 @@ export class SpanContent {
   constructor(private readonly rules: TelemetryOptions['content']) {}
 
   /** Names the prompt and the tools that a model was given by hashes: with the same ones, only the messages of two questions differ. */
-  ofRequest(request: ModelRequest): Attributes {
-    const { instructions, tools, messages } = request;
-    return {
-      ...(instructions !== undefined && { [TOOLLOOP.instructionsHash]: this.hashOfInstructions(instructions) }),
-      [TOOLLOOP.toolsHash]: this.hashOfTools(tools),
-      ...(instructions !== undefined &&
-        this.shown(GEN_AI.instructions, 'instructions', () => JSON.stringify([{ type: 'text', content: instructions }]))),
-      ...this.shown(GEN_AI.inputMessages, 'messages', () => JSON.stringify(messages.map(toMessage))),
-    };
+  addRequest(told: Attributes, { instructions, tools, messages }: ModelRequest): void {
+    if (instructions !== undefined) told[TOOLLOOP.instructionsHash] = this.hashOfInstructions(instructions);
+    told[TOOLLOOP.toolsHash] = this.hashOfTools(tools);
+    if (!this.rules) return;
+    if (instructions !== undefined)
+      this.show(told, GEN_AI.instructions, 'instructions', () => JSON.stringify([{ type: 'text', content: instructions }]));
+    this.show(told, GEN_AI.inputMessages, 'messages', () => JSON.stringify(messages.map(toMessage)));
   }
 
-  ofAnswer({ text, reasoning, toolCalls, finishReason }: ModelAnswer): Attributes {
-    return this.shown(GEN_AI.outputMessages, 'answer', () => {
+  addAnswer(told: Attributes, { text, reasoning, toolCalls, finishReason }: ModelAnswer): void {
+    if (!this.rules) return;
+    this.show(told, GEN_AI.outputMessages, 'answer', () => {
       const parts = partsOf({ role: 'assistant', content: text, reasoning, toolCalls });
       return JSON.stringify([{ role: 'assistant', parts, finish_reason: finishReason }]);
     });
   }
 
-  ofRecord({ args, result }: ToolInvocationRecord): Attributes {
-    return {
-      ...(args && this.shown(GEN_AI.toolArguments, 'arguments', () => JSON.stringify(args))),
-      ...(result !== undefined && this.shown(GEN_AI.toolResult, 'result', () => JSON.stringify(result))),
-    };
+  addRecord(told: Attributes, { args, result }: ToolInvocationRecord): void {
+    if (!this.rules) return;
+    if (args) this.show(told, GEN_AI.toolArguments, 'arguments', () => JSON.stringify(args));
+    if (result !== undefined) this.show(told, GEN_AI.toolResult, 'result', () => JSON.stringify(result));
   }
 
   /** A redaction that fails shows nothing: a span must not tell what it would have hidden. */
-  private shown(attribute: string, part: TelemetryContent, textOf: () => string): Attributes {
-    if (!this.rules) return {};
+  private show(told: Attributes, attribute: string, part: TelemetryContent, textOf: () => string): void {
     try {
-      const text = this.rules.redact(textOf(), part);
-      return text === undefined ? {} : { [attribute]: text };
+      const text = this.rules?.redact(textOf(), part);
+      if (text !== undefined) told[attribute] = text;
     } catch (error) {
       this.failed(part, error);
-      return {};
     }
   }
 
