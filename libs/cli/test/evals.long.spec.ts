@@ -91,8 +91,6 @@ describe('a stored run', () => {
 
   it.each<[string, readonly string[], string]>([
     ['a run of no one', ['runs', 'case', 'r-0'], 'No run "r-0" is yours.'],
-    ['no data set', ['eval'], 'No data set is named'],
-    ['a data set that is none', ['eval', 'package.json'], 'has no cases'],
     ['another word', ['eval', 'verdict', 'r-0', 'perhaps'], 'A verdict is right or wrong, not "perhaps".'],
   ])('is not asked for with %s', async (_what, args, words) => {
     const { code, stderr } = await toolloop([...args], {
