@@ -166,5 +166,7 @@ export abstract class ToolInjectionStrategy {
    * after a wait. The returned names are saved with the result as JSON, and are `last.matchedTriggers` there. @default nothing
    */
   notice?(result: Pick<InjectionResult, 'record' | 'live'>): readonly string[] | undefined;
+  /** Tells at a glance, as every result is looked at, if one may change anything. `evaluate` is called for those alone. @default true */
+  concerns?(result: Pick<InjectionResult, 'tool' | 'live' | 'entities' | 'returns'>): boolean;
   abstract evaluate(context: ToolInjectionContext): ToolInjection | Promise<ToolInjection>;
 }

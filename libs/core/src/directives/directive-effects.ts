@@ -169,7 +169,7 @@ function approvalFor({ tool, scope: { approvals }, request, decision }: Authoris
   const { rule, policyVersion, endorsedBy, approval: terms = [] } = decision;
   if (endorsedBy !== undefined) return { approvalId: endorsedBy, rule, policyVersion, terms };
   const approvalId =
-    approvals.asked.get(request.call.toolCallId) ?? approvals.standingFor(tool.spec.declaredId, `${policyVersion} ${rule}`) ?? '';
+    approvals.askedBy(request.call.toolCallId) ?? approvals.standingFor(tool.spec.declaredId, `${policyVersion} ${rule}`) ?? '';
   return { approvalId, rule, policyVersion, terms };
 }
 

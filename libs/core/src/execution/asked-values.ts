@@ -39,7 +39,7 @@ export class ClientCalls extends Asking {
       await this.take(record, record.answer, call);
       return true;
     }
-    scope.approvals.letIn.add(request.call.toolCallId);
+    scope.approvals.letIn(request.call.toolCallId);
     if (isExpired(record)) throw new CallFailure(expired(call.tool));
     if (charge) scope.spending.takeBack(charge); // it is counted when it has its result
     if (!(await this.answered(record, call))) throw new CallFailure(expired(call.tool));

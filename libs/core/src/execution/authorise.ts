@@ -103,7 +103,7 @@ export class Authorisation {
     const judged = judge(call);
     const { request, scope, decision } = judged;
     const needsNoOne = decision.kind === 'allow' || scope.rehearsal !== undefined;
-    const isLetIn = needsNoOne && !request.isDeferred && !scope.approvals.asked.has(request.call.toolCallId);
+    const isLetIn = needsNoOne && !request.isDeferred && scope.approvals.askedBy(request.call.toolCallId) === undefined;
     if (!isLetIn) return this.confirmed(judged);
     const counting = charge(judged); // in the turn of the decision: parallel calls must see it
     if (counting) return this.counted(judged, counting);
@@ -131,7 +131,7 @@ export class Authorisation {
   private async honoured(call: JudgedCall): Promise<ReadArguments> {
     const { request, scope } = call;
     if (request.isDeferred) throw new CallPending();
-    const approvalId = scope.approvals.asked.get(request.call.toolCallId);
+    const approvalId = scope.approvals.askedBy(request.call.toolCallId);
     const record = await this.parts.approvals.find(approvalId);
     if (!record) return this.letIn(call);
     const { answer } = record;
@@ -150,7 +150,7 @@ export class Authorisation {
     const { decision, scope, request } = call;
     if (scope.approvals.covers(decision)) return this.letIn(call);
     const question = questionFor(decision);
-    const asked = await this.parts.approvals.findSame(scope.approvals.asked.get(request.call.toolCallId), call, question);
+    const asked = await this.parts.approvals.findSame(scope.approvals.askedBy(request.call.toolCallId), call, question);
     if (!isSettled(call, asked)) return this.answered(call, question, asked);
     if (request.isDeferred) throw new CallPending();
     return asked ? call.input : this.letIn(call);
@@ -183,7 +183,7 @@ export class Authorisation {
   private async ask(call: JudgedCall, question: ApprovalQuestion): Promise<PendingApproval> {
     const record = await this.parts.approvals.ask(call, question);
     const { scope, request } = call;
-    scope.approvals.asked.set(request.call.toolCallId, record.id);
+    scope.approvals.ask(request.call.toolCallId, record.id);
     return record;
   }
 
@@ -335,13 +335,13 @@ function isSettled({ tool, decision, scope, requested }: JudgedCall, asked: Pend
 /** Returns whether an approval was used for this very call: by a process that is gone, or before a person was asked about a repetition. The journal knows the call's outcome. */
 function isUsedForThisCall({ usedAt }: PendingApproval, { request, scope }: JudgedCall): boolean {
   const { toolCallId } = request.call;
-  const wasLetIn = scope.approvals.letIn.has(toolCallId) || scope.approvals.repeatOf(toolCallId) !== undefined;
+  const wasLetIn = scope.approvals.hasLetIn(toolCallId) || scope.approvals.repeatOf(toolCallId) !== undefined;
   return usedAt !== undefined && (request.mayHaveRun === true || wasLetIn);
 }
 
 /** Returns whether the call was let in before, and has waited for a value since. */
 function hasWaited({ request, scope }: JudgedCall): boolean {
-  return scope.approvals.letIn.has(request.call.toolCallId);
+  return scope.approvals.hasLetIn(request.call.toolCallId);
 }
 
 /** Restores the arguments that the approver could not see, and so cannot have changed. */

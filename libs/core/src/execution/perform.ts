@@ -125,7 +125,7 @@ export class CallPerformer {
 function tellStart(call: AuthorisedCall, hooks: CallHooks): void {
   advance(call, { hasBegun: true });
   const { tool, request, scope } = call;
-  const hasAsked = !tool.client && scope.approvals.letIn.has(request.call.toolCallId);
+  const hasAsked = !tool.client && scope.approvals.hasLetIn(request.call.toolCallId);
   if (!request.checkpoint && !hasAsked) hooks.started(call);
 }
 

@@ -155,8 +155,9 @@ export function denialOf({ request, scope, decision }: Call, message: string): C
   const { toolCallId } = request.call;
   const isStopped = decision?.isStopped;
   if (isStopped && scope.performing) return CallFailure.of('aborted', 'An operator has stopped it, so it is put off.');
-  const { asked, letIn } = scope.approvals;
-  const wasAsked = asked.has(toolCallId) || letIn.has(toolCallId) || scope.approvals.repeatOf(toolCallId) !== undefined;
+  const { approvals } = scope;
+  const asking = approvals.askedBy(toolCallId) ?? approvals.repeatOf(toolCallId);
+  const wasAsked = asking !== undefined || approvals.hasLetIn(toolCallId);
   if (isStopped && (wasAsked || request.checkpoint)) return new CallPending('approval', request.checkpoint);
   return CallFailure.of('policy_denied', message);
 }

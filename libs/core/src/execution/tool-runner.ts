@@ -202,7 +202,7 @@ export class ToolRunner implements OnModuleInit {
     const asked = error instanceof CallPending ? error.asked : undefined;
     if (!asked) throw error;
     const { scope, charge, request } = call;
-    scope.approvals.letIn.add(request.call.toolCallId);
+    scope.approvals.letIn(request.call.toolCallId);
     if (charge) scope.spending.takeBack(charge); // it is counted when it is called again
     await this.questions.answered(asked, call);
     const again = await this.authorisation.authoriseAgain(call);

@@ -41,10 +41,6 @@ export class ToolProviderExtractor {
   constructor(private readonly catalog: ToolCatalog) {}
 
   extract(result: ShownResult, context: ExtractionContext): Extracted {
-    return holdsNothing(result) ? NOTHING_FOUND : this.extractFrom(result, context); // every result is looked at, and most hold nothing
-  }
-
-  private extractFrom(result: ShownResult, context: ExtractionContext): Extracted {
     const add = this.foundAgain(result, context);
     const warnings = new Map<string, Warning>();
     const { handles, depth, run } = context;
@@ -140,8 +136,6 @@ export class ToolProviderExtractor {
 }
 
 type Extracted = Required<Pick<ToolInjection, 'add' | 'warnings'>>;
-
-const NOTHING_FOUND: Extracted = { add: [], warnings: [] };
 
 /** Returns whether a result is a scalar, or a plain object or a list of scalars: then there is no entity in it. */
 function holdsNothing({ live, entities, returns }: ShownResult): boolean {
@@ -362,6 +356,10 @@ export class ToolProviderStrategy extends ToolInjectionStrategy {
 
   constructor(private readonly extractor: ToolProviderExtractor) {
     super();
+  }
+
+  override concerns(result: ShownResult): boolean {
+    return !holdsNothing(result);
   }
 
   override evaluate({ last, limits, handles, toolset, run }: ToolInjectionContext): ToolInjection {

@@ -160,14 +160,14 @@ export class LiveRun implements EnclosingRun {
   }
 
   /** Returns the scope of calls whose model had read these messages. Only `offered` of the run's tools may be called; its sub-runs choose among all of them. */
-  scope(offered: Toolset, read: readonly Message[], toolset: Toolset, own?: OwnScope): ExecutionScope {
+  scope(offered: Toolset, read: () => readonly Message[], toolset: Toolset, own?: OwnScope): ExecutionScope {
     this.reserve.follow(toolset);
     const { actor, policies } = this.roles.now();
     const values = this.valuesUnder(policies, actor);
-    if (!own) this.noteOffer(offered, read, values);
+    if (!own) this.noteOffer(offered, read(), values);
     const { run, requestId } = own ?? this.plan.execution;
     const { approvals, emit, signal } = own ?? this;
-    const flow = own?.flow ?? this.flow.at(read);
+    const flow = own?.flow ?? this.flow.at(read());
     return { ...this.sharedScope(offered, toolset, values), run, requestId, actor, policies, flow, approvals, emit, signal };
   }
 
@@ -201,7 +201,8 @@ export class LiveRun implements EnclosingRun {
   /** The texts that are hidden, once a policy hides some: most runs have none. */
   private valuesUnder(policies: Authority['policies'], actor: Authority['actor']): RunValues | undefined {
     const { knownValues, plan } = this;
-    return knownValues || plan.within || hiddenBeyond(policies, actor) !== undefined ? this.values : undefined;
+    const mayHide = knownValues || plan.within || (!plan.isOneCall && hiddenBeyond(policies, actor) !== undefined);
+    return mayHide ? this.values : undefined;
   }
 
   /** With the tool that reads on in what was cut, as soon as something was. It answers a limit of ours, so the cap of injected tools does not hold. */

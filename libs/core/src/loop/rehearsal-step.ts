@@ -47,7 +47,7 @@ export class RehearsalStep {
     const { live, rehearsal, failed } = ending;
     const calls = rehearsal.changes;
     const isAsked = state.pending ? isOfNoModel(state.pending) : state.finish?.reason === 'stop';
-    const scope = live.scope(state.toolset, state.messages, state.toolset);
+    const scope = live.scope(state.toolset, () => state.messages, state.toolset);
     if (!isAsked || calls.length === 0 || unaskableReason({ ...scope, rehearsal: undefined }) !== undefined)
       return unasked(
         state,
@@ -128,7 +128,7 @@ export class RehearsalStep {
       ...(wasBegun && { mayHaveRun: true }),
     };
     const tool = state.toolset.findCallable(kept.shown.tool);
-    const { rehearsal: _rehearsal, ...scope } = live.scope(Toolset.of(tool ? [tool] : []), readBefore(kept, state), state.toolset);
+    const { rehearsal: _rehearsal, ...scope } = live.scope(Toolset.of(tool ? [tool] : []), () => readBefore(kept, state), state.toolset);
     const { id: approvalId, rule, binding, admitted } = record;
     const approvals = new RunApprovals(live.approvals.mode, live.approvals.save(), {
       approvalId,

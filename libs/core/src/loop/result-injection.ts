@@ -15,8 +15,8 @@ import type { LoopSettings } from './loop-settings.js';
 export interface InjectionContext {
   readonly step: number;
   readonly toolset: Toolset;
-  /** The transcript up to and including the answer that made the calls. */
-  readonly history: readonly Message[];
+  /** Returns the transcript up to and including the answer that made the calls: most results concern no strategy that would read it. */
+  readonly history: () => readonly Message[];
   readonly live: LiveRun;
   /** Set for a call that has a run of its own, and is told of there. */
   readonly own?: Pick<OwnScope, 'emit'>;
@@ -38,17 +38,18 @@ export class ResultInjection {
 
   /** The tools of the run after these results, in their order, strategy by strategy. At once where nothing changes, as after most results. */
   inject(outcomes: readonly ToolOutcome[], calls: readonly ToolCall[], context: InjectionContext): Toolset | Promise<Toolset> {
+    const { toolset } = context;
     const { strategies } = context.live.plan.injection;
     for (const [index, outcome] of outcomes.entries()) {
       const called = asCalled(outcome, calls);
       for (const [number, strategy] of strategies.entries()) {
-        const applied = this.applied(strategy, called, context, context.toolset);
+        const applied = this.applied(strategy, called, context, toolset);
         if (!applied) continue;
         const others = outcomes.slice(index + 1).flatMap((other) => looksOf(strategies, asCalled(other, calls)));
         return this.continued(applied, [...looksOf(strategies.slice(number + 1), called), ...others], context);
       }
     }
-    return context.live.withReader(context.toolset, context.step, context.own?.emit);
+    return context.live.withReader(toolset, context.step, context.own?.emit);
   }
 
   private async continued(first: Promise<AppliedInjection>, looks: readonly Look[], context: InjectionContext): Promise<Toolset> {
@@ -87,13 +88,14 @@ export class ResultInjection {
     toolset: Toolset,
   ): ToolInjection | Promise<ToolInjection> {
     const { execution, injection } = live.plan;
+    if (strategy.concerns?.(shownResult(called.outcome, tool)) === false) return NOTHING;
     const last = lastResult(called, tool, triggersOf(strategy, injection.strategies, called.outcome.matchedTriggers));
     const { run, limits } = execution;
     const withheld = live.reserve.of(strategy);
     const { handles } = live;
     return strategy.evaluate({
       run,
-      history,
+      history: history(),
       toolset: toolset.reachable,
       last,
       step,
@@ -150,6 +152,7 @@ function isNothing({ add = NONE, remove = NONE, withhold = NONE, warnings = NONE
 }
 
 const NONE: readonly never[] = [];
+const NOTHING: ToolInjection = {};
 
 /** An outcome, with the name that the model called. */
 interface CalledOutcome {

@@ -22,7 +22,7 @@ import { isOfNoModel, RehearsalStep } from './rehearsal-step.js';
 import { StepPreparation, stopFor, withAuthorityOfNow, withSourcesOfNow, withToolNotes } from './step-preparation.js';
 import { correctionFor } from './structured-answer.js';
 import { ResultInjection } from './result-injection.js';
-import { ToolStep, type ToolStepContext, type ToolStepResult } from './tool-step.js';
+import { type MadeCall, ToolStep, type ToolStepContext, type ToolStepResult } from './tool-step.js';
 import { LoopSettings } from './loop-settings.js';
 import { DirectiveUpdates } from './run-directives.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
@@ -87,9 +87,9 @@ export class ToolLoop {
     return ended;
   }
 
-  /** Makes one call of a session, as a step of the loop makes it. Rejects where a store does not answer before the call is begun. */
-  callOnce(call: ToolCall, context: ToolStepContext): Promise<ToolStepResult> {
-    return this.tools.run([call], context);
+  /** Makes one call without a model, as a step of the loop makes it. Rejects where a store does not answer before the call is begun. */
+  callOnce(call: ToolCall, context: ToolStepContext): Promise<MadeCall> {
+    return this.tools.callOnce(call, context);
   }
 
   /** Stops telling a run of what continues without it. */
@@ -241,7 +241,7 @@ export class ToolLoop {
     if (!before && live.recorder) await live.recorder.answered(state, { answer, offered, outcomes: [], isPlanned: false });
     const { step: number, toolset: given } = state;
     const { session } = live.plan;
-    const context = { step: number, toolset: given, offered, history, live, session, ...(before && { pending: before }) };
+    const context = { step: number, toolset: given, offered, history: () => history, live, session, ...(before && { pending: before }) };
     return this.stateAfter(state, step, this.tools.run(answer.toolCalls, context), { live, ...(before && { before }) });
   }
 

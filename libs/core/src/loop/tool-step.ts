@@ -42,6 +42,14 @@ export interface ToolStepResult {
   readonly pending?: Pick<PendingStep, 'outcomes' | 'limit' | 'isPlanned'>;
 }
 
+/** A call that was made by itself, and the tools that it leaves. */
+export interface MadeCall {
+  readonly outcome: ToolOutcome;
+  readonly toolset: Toolset;
+  /** Tells it as a step of a run. */
+  step(): ToolStepResult;
+}
+
 interface PlannedCall extends PlacedCall {
   readonly limit?: FinishReason;
   /** The call that is meant: over a surface, the call of an entity's own tool. */
@@ -64,63 +72,63 @@ export class ToolStep {
   run(calls: readonly ToolCall[], context: ToolStepContext): Promise<ToolStepResult> {
     const [only] = calls;
     const isAlone = only && calls.length === 1 && !context.pending;
-    return isAlone ? this.runOne(only, context) : this.runAll(calls, context);
+    return isAlone ? this.callOnce(only, context).then((made) => made.step()) : this.runAll(calls, context);
   }
 
-  /** A step of one call, as most are, and as a call without a model is. */
-  private async runOne(call: ToolCall, context: ToolStepContext): Promise<ToolStepResult> {
+  /** Makes one call, as in most steps, and as a call without a model is. */
+  async callOnce(call: ToolCall, context: ToolStepContext): Promise<MadeCall> {
     const asked = plannedCall(call, 0, context);
-    const granted = withinQuotas([asked], [], context);
-    const [planned = asked] = granted instanceof Promise ? await granted : granted;
+    const { live } = context;
+    const granting = isCounted(asked) ? live.plan.meter.takeCalls(meteredCalls([asked], live), live.signal) : undefined;
+    const grant = granting && (await granting);
+    const planned = grant?.calls === 0 ? { ...asked, ...grant.beyond } : asked;
     const noting = this.noted(planned, context);
     if (noting) await noting;
     const ended = this.ended(await this.begun(planned, context), context, false);
     const outcome = ended instanceof Promise ? await ended : ended;
-    return this.concluded([outcome], [call], limitOf([planned]), context);
+    const injecting = outcome.isPending ? context.toolset : this.injected([outcome], [call], context);
+    const toolset = injecting instanceof Promise ? await injecting : injecting;
+    const made = outcome.hinted ? this.hinted(outcome, live, toolset) : outcome;
+    return { outcome: made, toolset, step: () => this.stepOf([made], [call], limitOf([planned]), { ...context, toolset }) };
   }
 
   private async runAll(calls: readonly ToolCall[], context: ToolStepContext): Promise<ToolStepResult> {
     const done = doneBefore(context);
     const counted = calls.map((call, index) => plannedCall(call, index, context));
-    const granted = withinQuotas(counted, done, context);
-    const planned = granted instanceof Promise ? await granted : granted;
+    const planned = await withinQuotas(counted, done, context);
     const outcomes = (await this.execute(planned, done, context)).toSorted((a, b) => a.record.index - b.record.index);
-    return this.concluded(outcomes, calls, context.pending?.limit ?? limitOf(planned), context);
+    const isWaiting = outcomes.some(({ isPending }) => isPending);
+    const toolset = isWaiting ? context.toolset : await this.injected(outcomes, calls, context);
+    const made = outcomes.map((outcome) => (outcome.hinted ? this.hinted(outcome, context.live, toolset) : outcome));
+    return this.stepOf(made, calls, context.pending?.limit ?? limitOf(planned), { ...context, toolset });
   }
 
-  private concluded(
-    outcomes: readonly ToolOutcome[],
-    calls: readonly ToolCall[],
-    limit: Finish | undefined,
-    context: ToolStepContext,
-  ): ToolStepResult | Promise<ToolStepResult> {
-    if (outcomes.some(({ isPending }) => isPending)) {
-      const kept = outcomes.map((outcome) => this.withEntities(outcome, context.live));
-      return waitingFor({ outcomes: kept, isPlanned: true, ...(limit && { limit }) }, context);
-    }
-    const injecting = this.injected(outcomes, calls, context);
-    const result = (toolset: Toolset): ToolStepResult => this.resultOf(outcomes, calls, limit, { ...context, toolset });
-    return injecting instanceof Promise ? injecting.then(result) : result(injecting);
-  }
-
-  private resultOf(
+  private stepOf(
     outcomes: readonly ToolOutcome[],
     calls: readonly ToolCall[],
     limit: Finish | undefined,
     context: ToolStepContext,
   ): ToolStepResult {
+    const { live, toolset } = context;
+    if (outcomes.some(({ isPending }) => isPending)) {
+      const kept = outcomes.map((outcome) => this.withEntities(outcome, live));
+      const pending = { outcomes: kept, isPlanned: true, ...(limit && { limit }) };
+      return { messages: [], records: [], toolset, finish: { reason: 'waiting' }, pending };
+    }
     const records = outcomes.map(({ record }) => record);
-    const halted = haltFor(records, context.live) ?? context.live.counter.refusalLimit(records, context.live.approvals.mode);
+    const halted = haltFor(records, live) ?? live.counter.refusalLimit(records, live.approvals.mode);
     const finish = limit ?? (halted && { reason: halted });
-    const messages = this.hinted(outcomes, context).map((outcome) => toMessage(outcome, calls));
-    return { messages, records, toolset: context.toolset, ...(finish && { finish }) };
+    const messages = outcomes.map((outcome) => toMessage(outcome, calls));
+    return { messages, records, toolset, ...(finish && { finish }) };
   }
 
   /** Injects what the results bring. The calls of a session change its tools one after the other. */
   private injected(outcomes: readonly ToolOutcome[], calls: readonly ToolCall[], context: ToolStepContext): Toolset | Promise<Toolset> {
     const { session } = context;
     if (!session) return this.injection.inject(outcomes, calls, context);
-    return session.change((toolset) => this.injection.inject(outcomes, calls, { ...context, toolset }));
+    return session.change((toolset) =>
+      this.injection.inject(outcomes, calls, toolset === context.toolset ? context : { ...context, toolset }),
+    );
   }
 
   /** Adds the entities of a result, which are injected once its step is complete: possibly in a process that no longer has the result. */
@@ -130,13 +138,11 @@ export class ToolStep {
   }
 
   /** Adds the operations on entities to the text for the model: known only now that every result of the step has brought its tools. */
-  private hinted(outcomes: readonly ToolOutcome[], { live, toolset }: ToolStepContext): readonly ToolOutcome[] {
-    if (!outcomes.some(({ hinted }) => hinted)) return outcomes;
-    const { run } = live.plan.execution;
-    const authority = live.roles.now();
+  private hinted(outcome: ToolOutcome, { plan, roles }: LiveRun, toolset: Toolset): ToolOutcome {
+    const authority = roles.now();
     const permitted = toolset.tools.filter((tool) => tool.entity && isPermitted(tool, authority));
-    const operationsOn = this.entities.namesFor(permitted, run, (tool) => operationName(tool, toolset));
-    return outcomes.map((outcome) => (outcome.hinted ? { ...outcome, content: outcome.hinted(operationsOn) } : outcome));
+    const operationsOn = this.entities.namesFor(permitted, plan.execution.run, (tool) => operationName(tool, toolset));
+    return outcome.hinted ? { ...outcome, content: outcome.hinted(operationsOn) } : outcome;
   }
 
   /** Stops telling the run about directives that continue without it. */
@@ -210,10 +216,6 @@ function doneBefore({ pending, live }: ToolStepContext): readonly ToolOutcome[] 
   return done;
 }
 
-function waitingFor(pending: NonNullable<ToolStepResult['pending']>, { toolset }: ToolStepContext): ToolStepResult {
-  return { messages: [], records: [], toolset, finish: { reason: 'waiting' }, pending };
-}
-
 /** Returns the limit that the first call beyond one has reached. */
 function limitOf(planned: readonly PlannedCall[]): Finish | undefined {
   const { limit: reason, detail } = planned.find(({ limit }) => limit) ?? {};
@@ -227,8 +229,10 @@ function plannedCall(call: ToolCall, index: number, context: ToolStepContext): P
   const place = { call, step, index, meant, ...beginningOf(call, index, context) };
   if (pending?.isPlanned) return place; // counted when it was first made
   const limit = live.counter.admit(meant.call, meant.tool?.spec.declaredId);
-  return { ...place, ...(limit && { limit: limit.reason, refusal: limit.refusal }) };
+  return limit ? { ...place, limit: limit.reason, refusal: limit.refusal } : place;
 }
+
+const NEW = {};
 
 /** Returns the possible state of a call before this process came to it. */
 function beginningOf(
@@ -236,27 +240,30 @@ function beginningOf(
   index: number,
   { live, pending }: ToolStepContext,
 ): Pick<PlacedCall, 'mayHaveRun' | 'checkpoint'> {
+  if (!pending && !live.plan.within) return NEW;
   const isTakenOver = live.recorder !== undefined || live.start.resumed?.isTakenOver === true;
   const mayHaveRun = (pending && isTakenOver) || live.plan.within?.mayHaveRun;
   const checkpoint = pending && checkpointIn(pending, toolCallId, index);
   return { ...(mayHaveRun && { mayHaveRun: true }), ...(checkpoint && { checkpoint }) };
 }
 
-/** Counts the calls, and refuses those beyond the tenant's quotas, the last ones first. What is done or refused already, or names no tool, is not counted. */
-function withinQuotas(
+/** Counts the calls, and refuses those beyond the tenant's quotas, the last ones first. */
+async function withinQuotas(
   planned: readonly PlannedCall[],
   done: readonly ToolOutcome[],
   { live, pending }: ToolStepContext,
-): readonly PlannedCall[] | Promise<readonly PlannedCall[]> {
+): Promise<readonly PlannedCall[]> {
   if (pending?.isPlanned) return planned; // counted when they were first made
   const isDone = (index: number): boolean => done.some(({ record }) => record.index === index);
-  const counted = planned.filter(({ index, meant, refusal }) => !refusal && meant.tool && !meant.tool.surface && !isDone(index));
-  const granting = counted.length > 0 ? live.plan.meter.takeCalls(meteredCalls(counted, live), live.signal) : undefined;
-  if (!granting) return planned;
-  return granting.then(({ calls, beyond }) => {
-    const refused = new Set(counted.slice(calls));
-    return planned.map((one) => (refused.has(one) ? { ...one, ...beyond } : one));
-  });
+  const counted = planned.filter((one) => isCounted(one) && !isDone(one.index));
+  const grant = counted.length > 0 ? await live.plan.meter.takeCalls(meteredCalls(counted, live), live.signal) : undefined;
+  const refused = new Set(grant && counted.slice(grant.calls));
+  return planned.map((one) => (refused.has(one) ? { ...one, ...grant?.beyond } : one));
+}
+
+/** False for a call that is refused already, or names no tool. */
+function isCounted({ refusal, meant: { tool } }: PlannedCall): boolean {
+  return !refusal && tool !== undefined && !tool.surface;
 }
 
 /** A call of a durable run has an id: a process that takes the run over may count it again. */

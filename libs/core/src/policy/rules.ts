@@ -239,7 +239,6 @@ export class RunApprovals {
   private readonly remembered: Map<string, string>;
   /** The things that people trust for the rest of the run, and the approval in which each said so. */
   readonly endorsed: RunEndorsement[];
-  private readonly saved: Omit<SavedApprovals, 'remembered'>;
   private ofCalls: ApprovalsOfCalls | undefined;
 
   constructor(
@@ -252,7 +251,8 @@ export class RunApprovals {
     /** Those of the run around a sub-run: what people trust, they trust in both. */
     around = session,
   ) {
-    this.saved = saved;
+    const { asked, letIn, repeated } = saved;
+    if (saved !== NO_APPROVALS) this.ofCalls = { asked: new Map(asked), letIn: new Set(letIn), repeated: new Map(repeated) };
     this.remembered = session?.remembered ?? new Map(saved.remembered);
     this.endorsed = around?.endorsed ?? [];
     for (const one of saved.endorsed ?? []) this.trust(one);
@@ -275,33 +275,36 @@ export class RunApprovals {
     if (!isKnown) this.endorsed.push(one);
   }
 
-  /** The approval that each call requested, by the id of the call. */
-  get asked(): Map<string, string> {
-    return this.calls.asked;
+  /** Finds the approval that a call requested. */
+  askedBy(toolCallId: string): string | undefined {
+    return this.ofCalls?.asked.get(toolCallId);
   }
 
-  /** The calls that were let in, and then waited for a value: an approval that was used for one of them holds. */
-  get letIn(): Set<string> {
-    return this.calls.letIn;
+  ask(toolCallId: string, approvalId: string): void {
+    this.calls.asked.set(toolCallId, approvalId);
   }
 
-  private get repeated(): Map<string, string> {
-    return this.calls.repeated;
+  /** Tells whether a call was let in, and then waited for a value: an approval that was used for it holds. */
+  hasLetIn(toolCallId: string): boolean {
+    return this.ofCalls?.letIn.has(toolCallId) === true;
   }
 
-  /** Made when it is first asked for: most calls need no approval. */
-  private get calls(): ApprovalsOfCalls {
-    const { asked, letIn, repeated } = this.saved;
-    return (this.ofCalls ??= { asked: new Map(asked), letIn: new Set(letIn), repeated: new Map(repeated) });
+  letIn(toolCallId: string): void {
+    this.calls.letIn.add(toolCallId);
   }
 
   /** Finds the approval by which a call of unknown outcome may be made again. */
   repeatOf(toolCallId: string): string | undefined {
-    return this.repeated.get(toolCallId);
+    return this.ofCalls?.repeated.get(toolCallId);
   }
 
   askRepeat(toolCallId: string, approvalId: string): void {
-    this.repeated.set(toolCallId, approvalId);
+    this.calls.repeated.set(toolCallId, approvalId);
+  }
+
+  /** Made when something is first kept: most calls need no approval. */
+  private get calls(): ApprovalsOfCalls {
+    return (this.ofCalls ??= { asked: new Map(), letIn: new Set(), repeated: new Map() });
   }
 
   /** Finds the approval whose answer covers every call of a tool under a rule. */
@@ -319,9 +322,9 @@ export class RunApprovals {
   }
 
   save(): SavedApprovals {
-    const letIn = this.letIn.size > 0 && { letIn: [...this.letIn] };
-    const endorsed = this.endorsed.length > 0 && { endorsed: [...this.endorsed] };
-    return { asked: [...this.asked], repeated: [...this.repeated], remembered: [...this.remembered], ...letIn, ...endorsed };
+    const { asked, letIn, repeated } = this.calls;
+    const more = { ...(letIn.size > 0 && { letIn: [...letIn] }), ...(this.endorsed.length > 0 && { endorsed: [...this.endorsed] }) };
+    return { asked: [...asked], repeated: [...repeated], remembered: [...this.remembered], ...more };
   }
 }
 

@@ -1,5 +1,5 @@
 import { Logger } from '@nestjs/common';
-import { type LoopEventBody, RunError, type ToolCall } from '@toolloop/protocol';
+import { type LoopEventBody, type Message, RunError, type ToolCall } from '@toolloop/protocol';
 import { Toolset } from '../catalog/toolset.js';
 import type { SessionCallOptions } from '../contracts/session.js';
 import { Interruption, type LinkedSignal, linkSignal } from '../execution/call-failure.js';
@@ -33,7 +33,7 @@ export class CallRun {
   private readonly link: LinkedSignal | undefined;
   private readonly outlet: EventOutlet | undefined;
   /** The ids of the tools that the result brought. */
-  private injected: ReadonlySet<string> = NOTHING_INJECTED;
+  private readonly injected: string[] = [];
 
   /**
    * @param within aborts the call with its session, which ends what it makes; absent for a call without a session
@@ -84,9 +84,10 @@ export class CallRun {
     const first = callState(toolset, call, plan.account?.labels);
     if (outlet) await this.tellStart(outlet, first.state);
     const live = new LiveRun(plan, { ...START, subRuns: services.subRuns }, signal, (event) => this.emit(event));
-    const history = [assistantMessage(first.answer)];
+    const history = (): readonly Message[] => [assistantMessage(first.answer)];
     const context = { step: 1, toolset, offered: toolset, history, live, session: plan.session };
-    return this.settled(first, failure ? Promise.reject(failure.cause) : services.loop.callOnce(call, context), live);
+    const making = failure ? Promise.reject(failure.cause) : services.loop.callOnce(call, context).then((made) => made.step());
+    return this.settled(first, making, live);
   }
 
   /** Ends a call that a session has begun to make: it waits, or was not made. */
@@ -112,7 +113,7 @@ export class CallRun {
   }
 
   private emit(event: LoopEventBody): void | Promise<void> {
-    if (event.type === 'tools-injected') this.injected = new Set([...this.injected, ...event.tools]);
+    if (event.type === 'tools-injected') this.injected.push(...event.tools);
     if (event.type === 'tool-progress') this.onProgress?.(event.value);
     return this.outlet?.emit(event);
   }
@@ -164,7 +165,6 @@ export class CallRun {
 
 /** The beginning of every call: there are no messages before it, and none come meanwhile. */
 const START = { instructions: undefined, history: [], inputs: new RunInputs() };
-const NOTHING_INJECTED: ReadonlySet<string> = new Set();
 
 /** A failure to read the account of a session. */
 interface UnreadAccount {

@@ -7,8 +7,10 @@ import {
   type ToolSpec,
   type WaitingFor,
 } from '@toolloop/protocol';
+import type { Toolset } from '../catalog/toolset.js';
 import type { CallResult, WaitingCall } from '../contracts/session.js';
 import type { LoopState, PendingStep } from '../loop/loop-state.js';
+import type { MadeCall } from '../loop/tool-step.js';
 import { toJson } from '../schema/canonical-json.js';
 
 /**
@@ -34,7 +36,7 @@ function argumentText(args: unknown): string {
 }
 
 /** The part of a run's state that tells what became of its call. */
-interface MadeCall extends Pick<LoopState, 'records' | 'toolset' | 'messages'> {
+interface EndedCall extends Pick<LoopState, 'records' | 'toolset' | 'messages'> {
   readonly pending?: Pick<PendingStep, 'outcomes'> | undefined;
 }
 
@@ -48,19 +50,23 @@ export class CalledTool implements CallResult {
     readonly record: ToolInvocationRecord,
     readonly injectedTools: readonly ToolSpec[],
     content: ToolMessage['content'] | undefined,
-    waitingFor: WaitingFor | undefined,
+    waitingFor?: WaitingFor,
   ) {
     if (waitingFor) this.waiting = { runId, for: waitingFor };
     this.#content = content;
   }
 
   /** @param injected the ids of the tools that this call brought; its toolset may have more */
-  static from(runId: string, { records, pending, toolset, messages }: MadeCall, injected: ReadonlySet<string>): CalledTool {
+  static from(runId: string, { records, pending, toolset, messages }: EndedCall, injected: readonly string[]): CalledTool {
     const record = records[0] ?? pending?.outcomes[0]?.record;
     if (!record) throw new TypeError(`The run ${runId} has ended without a record of its call.`);
     const told = messages.at(-1);
-    const brought = injected.size === 0 ? NONE : toolset.injected.filter(({ id }) => injected.has(id));
-    return new CalledTool(runId, record, brought, told?.role === 'tool' ? told.content : undefined, pending?.outcomes[0]?.waitingFor);
+    const content = told?.role === 'tool' ? told.content : undefined;
+    return new CalledTool(runId, record, broughtBy(toolset, injected), content, pending?.outcomes[0]?.waitingFor);
+  }
+
+  static made(runId: string, { outcome: { record, content }, toolset }: MadeCall, injected: readonly string[]): CalledTool {
+    return new CalledTool(runId, record, broughtBy(toolset, injected), content);
   }
 
   get ui(): JsonValue | undefined {
@@ -77,4 +83,6 @@ export class CalledTool implements CallResult {
   }
 }
 
-const NONE: readonly never[] = [];
+function broughtBy(toolset: Toolset, injected: readonly string[]): readonly ToolSpec[] {
+  return toolset.injected.filter(({ id }) => injected.includes(id));
+}

@@ -1,5 +1,5 @@
 import { Logger } from '@nestjs/common';
-import { InvalidRequestError, type JsonObject, type ToolCall, type ToolSpec } from '@toolloop/protocol';
+import { InvalidRequestError, type JsonObject, type Message, type MessageLabels, type ToolCall, type ToolSpec } from '@toolloop/protocol';
 import { Observable, Subject } from 'rxjs';
 import type { Toolset } from '../catalog/toolset.js';
 import {
@@ -16,11 +16,11 @@ import { asRun } from '../execution/store-calls.js';
 import { RunInputs } from '../loop/event-outlet.js';
 import { LiveRun, type OwnScope } from '../loop/live-run.js';
 import type { RunParts } from '../loop/loop-run.js';
-import { assistantMessage, callState, firstState, type LoopState, type UnmadeCall } from '../loop/loop-state.js';
+import { assistantMessage, callState, firstState, type LoopState, READ_EVERYTHING, type UnmadeCall } from '../loop/loop-state.js';
 import { isRefusal } from '../loop/run-accounts.js';
 import type { CallSession, RunPlan } from '../loop/run-plan.js';
 import { withAuthorityOfNow } from '../loop/step-preparation.js';
-import type { ToolStepResult } from '../loop/tool-step.js';
+import type { MadeCall } from '../loop/tool-step.js';
 import { MessageFlow } from '../policy/flow.js';
 import { RunApprovals } from '../policy/rules.js';
 import { isUnpinned } from '../policy/vouched-tools.js';
@@ -156,7 +156,6 @@ export class LiveSession implements ToolSession {
 
   private begin(): void {
     this.running += 1;
-    this.usedAt = performance.now();
   }
 
   private finish(): void {
@@ -182,71 +181,69 @@ export class LiveSession implements ToolSession {
   }
 
   /** Makes a call that ends with the session, or with its caller's signal. */
-  private async alone(call: ToolCall, options: SessionCallOptions): Promise<CalledTool> {
-    if (!options.signal) return asRun(this.abortion.signal, () => this.stepped(call, options, this.abortion.signal));
-    const link = linkSignal(options.signal);
+  private alone(call: ToolCall, options: SessionCallOptions): Promise<CalledTool> {
+    const link = options.signal && linkSignal(options.signal);
+    const { signal } = link ?? this.abortion;
+    const made = asRun(signal, () => this.stepped(call, options, signal));
+    if (!link) return made;
     this.links.add(link);
-    try {
-      return await asRun(link.signal, () => this.stepped(call, options, link.signal));
-    } finally {
+    return made.finally(() => {
       link.release();
       this.links.delete(link);
-    }
+    });
   }
 
   /** Makes a call of which its caller alone is told, with what the session has already: a run of its own is made of it only where it waits or fails. */
   private async stepped(call: ToolCall, options: SessionCallOptions, signal: AbortSignal): Promise<CalledTool> {
-    const { live, services, plan } = this;
+    const { services, plan, live } = this;
     const { toolset } = this.state;
     const runId = this.newRunId();
     const reading = accountRead(plan, toolset);
     const failure = reading && (await reading);
-    const first = callState(toolset, call, plan.account?.labels);
-    const injected = new Set<string>();
-    const own = this.scopeOf(first, { ...options, runId, signal }, injected);
-    const history = [assistantMessage(first.answer)];
+    const labels = plan.account?.labels ?? READ_EVERYTHING;
+    const first = (): UnmadeCall => callState(toolset, call, labels); // made where something asks for it
+    const history = (): readonly Message[] => [assistantMessage(first().answer)];
+    const injected: string[] = [];
+    const own = this.scopeOf(this.flowOf(labels, history), runId, options, { signal, injected });
     const context = { step: 1, toolset, offered: toolset, history, live, session: this.shared, own };
     const making = failure ? Promise.reject(failure.cause) : services.loop.callOnce(call, context);
-    let made: ToolStepResult | undefined;
+    let made: MadeCall | undefined;
     try {
       made = await making;
     } catch {
       // The run that is made of the call tells why.
     }
-    if (!made || made.pending || signal.aborted) return this.runFor(options, runId).settle(first, making, own.approvals);
+    if (!made || made.outcome.isPending || signal.aborted) {
+      const step = making.then((one) => one.step());
+      return this.runFor(options, runId).settle(first(), step, own.approvals);
+    }
     services.loop.leave(runId);
-    return CalledTool.from(runId, made, injected);
+    return CalledTool.made(runId, made, injected);
   }
 
   private scopeOf(
-    { answer }: UnmadeCall,
-    {
-      runId,
-      requestId = runId,
-      approvals = this.plan.options.approvals ?? 'suspend',
-      onProgress,
-      signal,
-    }: SessionCallOptions & Pick<OwnScope, 'signal'> & { readonly runId: string },
-    injected: Set<string>,
+    flow: MessageFlow,
+    runId: string,
+    { requestId = runId, approvals = this.plan.options.approvals ?? 'suspend', onProgress }: SessionCallOptions,
+    { signal, injected }: Pick<OwnScope, 'signal'> & { readonly injected: string[] },
   ): OwnScope {
     return {
       signal,
       run: { ...this.plan.execution.run, runId },
       requestId,
       approvals: new RunApprovals(approvals, undefined, undefined, this.live.approvals),
-      flow: this.flowOf(answer),
+      flow,
       emit: (event) => {
-        if (event.type === 'tools-injected') for (const id of event.tools) injected.add(id);
+        if (event.type === 'tools-injected') injected.push(...event.tools);
         if (event.type === 'tool-progress') onProgress?.(event.value);
       },
     };
   }
 
   /** One for as long as the client has read nothing worse. */
-  private flowOf(answer: UnmadeCall['answer']): MessageFlow {
-    const { labels } = answer;
-    const isSame = this.flow?.integrity === labels?.returns && this.flow?.confidentiality === labels?.reads;
-    if (!this.flow || !isSame) this.flow = MessageFlow.of([assistantMessage(answer)]);
+  private flowOf({ returns, reads }: MessageLabels, history: () => readonly Message[]): MessageFlow {
+    const isSame = this.flow?.integrity === returns && this.flow.confidentiality === reads;
+    if (!this.flow || !isSame) this.flow = MessageFlow.of(history());
     return this.flow;
   }
 

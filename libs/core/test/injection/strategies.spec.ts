@@ -1,7 +1,7 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { type LoopRequest, type Tool, ToolCatalog, ToolLoopService } from '@toolloop/core';
-import { type ToolInjection, type ToolInjectionContext, ToolInjectionStrategy } from '@toolloop/core/strategies';
+import { type InjectionResult, type ToolInjection, type ToolInjectionContext, ToolInjectionStrategy } from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, collect, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import { compileSchemaInput } from '../../src/schema/tool-input.js';
 import { play, resultOf, resultsIn, type PlayedRun } from '../fixtures/played-run.js';
@@ -22,6 +22,14 @@ class Told extends ToolInjectionStrategy {
   override evaluate(context: ToolInjectionContext): ToolInjection | Promise<ToolInjection> {
     this.seen.push(context);
     return this.tell(context) as ToolInjection;
+  }
+}
+
+/** One that is asked about the results that it names alone. */
+class Glancing extends Told {
+  override concerns({ live }: Pick<InjectionResult, 'live'>): boolean {
+    if (live === 'c') throw new Error('no');
+    return live === 'b';
   }
 }
 
@@ -103,6 +111,14 @@ describe('an injection strategy', () => {
     expect(eventsOf(events, 'warning')).toEqual([]);
     expect(model.requests.at(-1)?.toolIds.filter((id) => id.startsWith('phase'))).toEqual(['phase4']);
     expect(result.injectedTools.map(({ id }) => id)).toEqual(['phase1', 'phase2', 'phase3', 'phase4']);
+  });
+
+  it('is not asked to evaluate results that do not concern it, and fails as in evaluate where it cannot tell', async () => {
+    const strategy = new Glancing(() => ({ add: [toolOf('extra')] }));
+    const { events } = await playWith([strategy], ['a', 'b', 'c'].map(read));
+    expect(strategy.seen.map(({ last }) => last.live)).toEqual(['b']);
+    expect(eventsOf(events, 'tools-injected')).toMatchObject([{ step: 2, tools: ['extra'] }]);
+    expect(eventsOf(events, 'warning')).toMatchObject([{ step: 3, code: 'injection_failed' }]);
   });
 
   it('looks at every result: of a tool that returns nothing, and of one that fails', async () => {
