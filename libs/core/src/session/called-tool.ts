@@ -84,5 +84,7 @@ export class CalledTool implements CallResult {
 }
 
 function broughtBy(toolset: Toolset, injected: readonly string[]): readonly ToolSpec[] {
-  return toolset.injected.filter(({ id }) => injected.includes(id));
+  return injected.length === 0 ? NONE : toolset.injected.filter(({ id }) => injected.includes(id));
 }
+
+const NONE: readonly never[] = [];
