@@ -6,6 +6,7 @@ import {
   getOAuthProtectedResourceMetadataUrl,
   hostHeaderValidationResponse,
   isJsonContentType,
+  type JSONRPCMessage,
   OAuthError,
   OAuthErrorCode,
   originValidationResponse,
@@ -36,9 +37,12 @@ export interface Exchange {
  * Answers a request of Node's by a function of the web's; a body that is nested too deep is answered here. A body that Nest has read is not written again for the web's request, whose headers alone are read
  * then, and one piece of JSON is sent as one: with `toNodeHandler` of the SDK both take a tenth of a short call.
  */
-export async function respond(exchange: Exchange, answer: (web: Request) => Promise<Response>): Promise<void> {
+export async function respond(exchange: Exchange, answer: (web: Request) => Promise<WebAnswer>): Promise<void> {
   const { request, response, body } = exchange;
-  if (body === undefined) return toNodeHandler({ fetch: answer }, { onerror: REPORT })(request, response);
+  if (body === undefined) {
+    const fetch = async (web: Request): Promise<Response> => wholeOf(await answer(web));
+    return toNodeHandler({ fetch }, { onerror: REPORT })(request, response);
+  }
   const gone = new AbortController();
   const leave = (): void => gone.abort();
   if (response.destroyed) leave();
@@ -48,7 +52,7 @@ export async function respond(exchange: Exchange, answer: (web: Request) => Prom
 }
 
 /** Never rejects. */
-async function answered({ request, body }: Exchange, gone: AbortSignal, answer: Parameters<typeof respond>[1]): Promise<Response> {
+async function answered({ request, body }: Exchange, gone: AbortSignal, answer: Parameters<typeof respond>[1]): Promise<WebAnswer> {
   try {
     return isDeeperThan(MOST_LEVELS, body) ? tooDeep() : await answer(withoutBody(request, gone));
   } catch (error) {
@@ -91,13 +95,13 @@ function withoutBody({ method = 'GET', headers, url = '/' }: IncomingMessage, si
 }
 
 /** Sends an answer, which may be a stream without an end, as fast as its reader takes it. Never rejects: a reader that is gone is told nothing. */
-async function send(answer: Response, response: ServerResponse, gone: AbortSignal): Promise<void> {
+async function send(answer: WebAnswer, response: ServerResponse, gone: AbortSignal): Promise<void> {
+  if (answer instanceof JsonText) return sendText(answer.text, response, { ...answer.headers, 'content-type': 'application/json' });
   const headers = Object.fromEntries(answer.headers);
   try {
     if (isJsonContentType(answer.headers.get('content-type'))) {
-      const text = await answer.text();
-      response.writeHead(answer.status, { ...headers, 'content-length': Buffer.byteLength(text) }).end(text);
-      return;
+      response.statusCode = answer.status;
+      return sendText(await answer.text(), response, headers);
     }
     response.writeHead(answer.status, headers);
     if (answer.body) await sendPieces(answer.body.getReader(), response, gone);
@@ -105,6 +109,10 @@ async function send(answer: Response, response: ServerResponse, gone: AbortSigna
     logger.debug(error instanceof Error ? error.message : String(error));
   }
   response.end();
+}
+
+function sendText(text: string, response: ServerResponse, headers: Readonly<Record<string, string>>): void {
+  response.writeHead(response.statusCode, { ...headers, 'content-length': Buffer.byteLength(text) }).end(text);
 }
 
 /** Sends the pieces of a stream. One behind which the stream ends at once goes out with its end. */
@@ -122,6 +130,79 @@ async function sendPieces(reader: ReadableStreamDefaultReader<Uint8Array>, respo
     if (gone.aborted) await reader.cancel();
   }
 }
+
+/** An answer to a request of the web's. */
+export type WebAnswer = Response | JsonText;
+
+/** A text of JSON with which a request has succeeded. A `Response` is a stream in any case, which costs more to make and to read than a short call. */
+class JsonText {
+  constructor(
+    readonly text: string,
+    readonly headers: Readonly<Record<string, string>>,
+  ) {}
+}
+
+function wholeOf(answer: WebAnswer): Response {
+  if (answer instanceof Response) return answer;
+  return new Response(answer.text, { headers: { ...answer.headers, 'content-type': 'application/json' } });
+}
+
+/** The time after which a request without an answer is answered by events, and between the signs of life in them. */
+const BEAT_MS = 5_000;
+
+/**
+ * A request of a client that takes JSON and events. Where the first that is sent for it is its result, it is answered by that, in one piece; by events where something else comes before, such as
+ * its progress or a question, or nothing for a while.
+ */
+export class PostedRequest {
+  readonly answer: Promise<WebAnswer>;
+  private begin: (answer: WebAnswer) => void = () => undefined;
+  private events: ReadableStreamDefaultController<Uint8Array> | undefined;
+  private isOver = false;
+  private readonly beats = setInterval(() => this.tell(': keepalive'), BEAT_MS).unref();
+
+  /** @param headers those of the answer, beside its type */
+  constructor(private readonly headers: Readonly<Record<string, string>>) {
+    this.answer = new Promise((resolve) => (this.begin = resolve));
+  }
+
+  send(message: JSONRPCMessage): void {
+    const text = JSON.stringify(message);
+    const isResult = !('method' in message);
+    if (!isResult || this.events) this.tell(`event: message\ndata: ${text}`);
+    if (!isResult) return;
+    if (this.events) return this.end();
+    this.begin(new JsonText(text, this.headers));
+    this.stop();
+  }
+
+  /** Ends the answer; one that has not begun tells nothing. */
+  end(): void {
+    if (this.isOver) return;
+    this.opened()?.close();
+    this.stop();
+  }
+
+  private tell(event: string): void {
+    if (!this.isOver) this.opened()?.enqueue(Buffer.from(`${event}\n\n`));
+  }
+
+  private opened(): ReadableStreamDefaultController<Uint8Array> | undefined {
+    if (!this.events) {
+      const body = new ReadableStream<Uint8Array>({ start: (events) => void (this.events = events), cancel: () => this.stop() });
+      this.begin(new Response(body, { headers: { ...this.headers, ...OF_EVENTS } }));
+    }
+    return this.events;
+  }
+
+  private stop(): void {
+    this.isOver = true;
+    clearInterval(this.beats);
+  }
+}
+
+/** As the SDK has them for its own streams. */
+const OF_EVENTS = { 'content-type': 'text/event-stream', 'cache-control': 'no-cache, no-transform', 'x-accel-buffering': 'no' };
 
 const REPORT = (error: Error): void => logger.error('A request could not be answered.', error);
 

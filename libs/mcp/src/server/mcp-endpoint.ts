@@ -13,7 +13,7 @@ import { PendingService, ToolCatalog, ToolLoopService } from '@toolloop/core';
 import { ActorIdentity } from '@toolloop/core/internal';
 import { ConfigurationError, type Finding, InvalidRequestError, isObject } from '@toolloop/protocol';
 import { approvalPage } from './approval-page.js';
-import { Authentication, type Exchange, failure, jsonIn, refusedByAddress, respond } from './http-requests.js';
+import { Authentication, type Exchange, failure, jsonIn, refusedByAddress, respond, type WebAnswer } from './http-requests.js';
 import { Offers } from './offers.js';
 import { type ResourceReaders, ServedSessions } from './served-sessions.js';
 import { loopTokenOf, MCP_SERVER, type McpPrincipal, type McpServerOptions, namedToolFindings, namesOf } from './server-options.js';
@@ -130,7 +130,7 @@ export class McpEndpoint implements OnModuleInit, OnApplicationBootstrap, Before
     return this.modules.get(loopTokenOf(this.options) ?? ToolLoopService, { strict: false });
   }
 
-  private async answer(request: Request, { body, scope }: Asked): Promise<Response> {
+  private async answer(request: Request, { body, scope }: Asked): Promise<WebAnswer> {
     const refused = refusedByAddress(request, this.names);
     if (refused) return refused;
     if (scope !== undefined && !SCOPE.test(scope))
@@ -144,7 +144,7 @@ export class McpEndpoint implements OnModuleInit, OnApplicationBootstrap, Before
     return failure(500, -32_603, 'The caller could not be identified.');
   }
 
-  private async served(request: Request, body: unknown, caller: McpCaller): Promise<Response> {
+  private async served(request: Request, body: unknown, caller: McpCaller): Promise<WebAnswer> {
     const parsedBody = request.method === 'POST' ? withoutNullArguments(body ?? (await jsonIn(request))) : undefined;
     if (parsedBody instanceof Response) return parsedBody;
     if (await isLegacy(request, parsedBody)) return this.legacy(request, parsedBody, caller);
@@ -156,17 +156,17 @@ export class McpEndpoint implements OnModuleInit, OnApplicationBootstrap, Before
     return this.options.resource?.url ?? origin + (scope === undefined ? pathname : pathname.slice(0, -scope.length)).replace(/\/+$/, '');
   }
 
-  private async legacy(request: Request, parsedBody: unknown, caller: McpCaller): Promise<Response> {
+  private async legacy(request: Request, parsedBody: unknown, caller: McpCaller): Promise<WebAnswer> {
     const sessionId = request.headers.get('mcp-session-id');
     if (sessionId !== null) {
       const found = this.sessions.find(sessionId, caller);
-      return found ? found.handleRequest(request, { parsedBody }) : failure(404, -32_001, 'Session not found');
+      return found ? found.answer(request, parsedBody) : failure(404, -32_001, 'Session not found');
     }
     if (request.method !== 'POST' || !isInitializeRequest(parsedBody))
       return failure(400, -32_000, 'Bad Request: Mcp-Session-Id header is required');
     try {
       const transport = await this.sessions.begin(caller);
-      return await transport.handleRequest(request, { parsedBody });
+      return await transport.answer(request, parsedBody);
     } catch (error) {
       if (error instanceof InvalidRequestError) return failure(error.code === 'too_many_sessions' ? 429 : 400, -32_000, error.message);
       throw error;

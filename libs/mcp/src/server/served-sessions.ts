@@ -2,11 +2,14 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { isDeepStrictEqual } from 'node:util';
 import {
   type HandleRequestOptions,
+  isJsonContentType,
+  isJSONRPCRequest,
   type JSONRPCMessage,
   type McpRequestContext,
   type RequestId,
   type ServerEvent,
   type ServerEventBus,
+  SUPPORTED_PROTOCOL_VERSIONS,
   type TransportSendOptions,
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server';
@@ -14,6 +17,7 @@ import type { ToolLoopService } from '@toolloop/core';
 import type { ToolSession } from '@toolloop/core/contracts';
 import { isObject } from '@toolloop/protocol';
 import type { ActorIdentity } from '@toolloop/core/internal';
+import { PostedRequest, type WebAnswer } from './http-requests.js';
 import type { Offers } from './offers.js';
 import type { McpPrincipal, McpServerOptions } from './server-options.js';
 import { toolServer } from './tool-server.js';
@@ -208,6 +212,8 @@ async function closed(session: Promise<ToolSession>): Promise<void> {
 /** The requests and the streams of one client in the era of 2025. */
 export class ClientTransport extends WebStandardStreamableHTTPServerTransport {
   private readonly unanswered = new Set<unknown>();
+  /** The requests under way that are answered here, and not by the SDK's transport, whose every answer is a stream. */
+  private readonly posted = new Map<unknown, PostedRequest>();
   private isEnding = false;
 
   constructor(
@@ -220,7 +226,19 @@ export class ClientTransport extends WebStandardStreamableHTTPServerTransport {
   /** Closes all streams once the requests under way are answered, one of which may have ended the session. */
   end(): void {
     this.isEnding = true;
-    if (this.unanswered.size === 0) void this.close();
+    if (this.unanswered.size + this.posted.size === 0) void this.close();
+  }
+
+  /** Answers a request, of which the SDK's transport does the rest: it refuses what is wrong, begins the session, and takes notifications and answers. */
+  answer(request: Request, parsedBody: unknown): Promise<WebAnswer> {
+    const { sessionId } = this;
+    const isPlain = sessionId !== undefined && this.isAcceptable(request, sessionId);
+    if (!isPlain || !isJSONRPCRequest(parsedBody) || parsedBody.method === 'initialize' || this.posted.has(parsedBody.id))
+      return this.handleRequest(request, { parsedBody });
+    const posted = new PostedRequest({ 'mcp-session-id': sessionId });
+    this.posted.set(parsedBody.id, posted);
+    this.onmessage?.(parsedBody, { request });
+    return posted.answer;
   }
 
   override async handleRequest(request: Request, options: HandleRequestOptions = {}): Promise<Response> {
@@ -235,20 +253,40 @@ export class ClientTransport extends WebStandardStreamableHTTPServerTransport {
   }
 
   override async send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
-    await super.send(message, options);
+    const posted = this.posted.get('method' in message ? options?.relatedRequestId : message.id);
+    if (posted) posted.send(message);
+    else await super.send(message, options);
     if (!('method' in message)) this.forget(message.id);
   }
 
   override async close(): Promise<void> {
     this.onClosed();
+    for (const id of this.posted.keys()) this.forget(id);
     await super.close();
+  }
+
+  private isAcceptable({ method, headers }: Request, sessionId: string): boolean {
+    const accepted = headers.get('accept') ?? '';
+    const revision = headers.get('mcp-protocol-version');
+    return (
+      method === 'POST' &&
+      headers.get('mcp-session-id') === sessionId &&
+      ANSWERS.every((type) => accepted.includes(type)) &&
+      isJsonContentType(headers.get('content-type')) &&
+      (revision === null || SUPPORTED_PROTOCOL_VERSIONS.includes(revision))
+    );
   }
 
   private forget(id: unknown): void {
     this.unanswered.delete(id);
+    this.posted.get(id)?.end();
+    this.posted.delete(id);
     if (this.isEnding) this.end();
   }
 }
+
+/** The forms of answers that a client must take. */
+const ANSWERS = ['application/json', 'text/event-stream'];
 
 /** Returns the id of a request. Its form is checked by the transport; here it is only counted. */
 function requestIdIn(message: unknown): RequestId | undefined {
