@@ -1,10 +1,11 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { Client, Tool } from '@modelcontextprotocol/client';
 import { type LoopEvent, LoopEventSink, type ToolInvocationRecord, ToolLoopService } from '@toolloop/core';
 import { type RunIdentity } from '@toolloop/protocol';
 import type { LoopHooks } from '@toolloop/core/contracts';
 import { type AuditEntry, AuditStore, MemoryAuditStore } from '@toolloop/core/stores';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
+import { PostedRequest } from '../../src/server/http-requests.js';
 import { Witness } from './notes.js';
 import { closeAll, connect, ERAS, PEOPLE, post, serve, type Connection, type Served } from './served-notes.js';
 
@@ -187,5 +188,82 @@ describe('a client that leaves', () => {
     expect(aborted).toEqual(['long']);
     await client.close();
     await working;
+  });
+});
+
+/** Begins a session of 2025 without a client, and returns a way to post in it. */
+async function begun(served: Served): Promise<(body: Readonly<Record<string, unknown>>) => Promise<Response>> {
+  const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'spec', version: '1' } };
+  const response = await post(served, { jsonrpc: '2.0', id: 0, method: 'initialize', params });
+  const headers = { 'mcp-session-id': response.headers.get('mcp-session-id') ?? '', 'mcp-protocol-version': '2025-11-25' };
+  await response.text();
+  const within = (body: Readonly<Record<string, unknown>>): Promise<Response> => post(served, { jsonrpc: '2.0', ...body }, headers);
+  await within({ method: 'notifications/initialized' });
+  return within;
+}
+
+const typeOf = (response: Response): string | null => response.headers.get('content-type');
+
+describe('the answer to a request of 2025', () => {
+  it('is JSON where its result is all that is told of it', async () => {
+    const within = await begun(await serve());
+    const response = await within({ id: 'one', method: 'tools/call', params: { name: 'notes__count' } });
+    expect([response.status, typeOf(response)]).toEqual([200, 'application/json']);
+    expect(await response.json()).toMatchObject({ jsonrpc: '2.0', id: 'one', result: { content: [{ type: 'text', text: '7' }] } });
+  });
+
+  it('is events where its progress is told before', async () => {
+    const within = await begun(await serve());
+    const params = { name: 'notes__work', arguments: { name: 'quick' }, _meta: { progressToken: 'p' } };
+    const response = await within({ id: 1, method: 'tools/call', params });
+    expect(typeOf(response)).toBe('text/event-stream');
+    const [progress = '', result = ''] = (await response.text()).split('\n\n');
+    expect(progress).toContain('"notifications/progress"');
+    expect(result).toContain('"text":"done"');
+  });
+
+  it('ends without a word where the request is cancelled', async () => {
+    const served = await serve();
+    const within = await begun(served);
+    const answer = within({ id: 1, method: 'tools/call', params: { name: 'notes__work', arguments: { name: 'slow' } } });
+    const { begun: works, aborted } = served.app.get(Witness);
+    await until(() => works.includes('slow'));
+    await within({ method: 'notifications/cancelled', params: { requestId: 1 } });
+    expect(await (await answer).text()).toBe('');
+    expect(aborted).toEqual(['slow']);
+  });
+
+  it('is that of the SDK to a request that is none', async () => {
+    const within = await begun(await serve());
+    const refused = await within({ id: 1, method: 7 });
+    expect(refused.status).toBe(400);
+  });
+});
+
+describe('a posted request', () => {
+  beforeEach(() => void jest.useFakeTimers());
+  afterEach(() => void jest.useRealTimers());
+
+  it('is answered by events with signs of life where nothing is sent for it for a while, until it has its result', async () => {
+    const posted = new PostedRequest({ 'mcp-session-id': 's' });
+    jest.advanceTimersByTime(10_000);
+    posted.send({ jsonrpc: '2.0', id: 1, result: {} });
+    const answer = await posted.answer;
+    if (!(answer instanceof Response)) throw new TypeError('It is no stream.');
+    expect([typeOf(answer), answer.headers.get('mcp-session-id')]).toEqual(['text/event-stream', 's']);
+    const beat = ': keepalive\n\n';
+    expect(await answer.text()).toBe(`${beat}${beat}event: message\ndata: {"jsonrpc":"2.0","id":1,"result":{}}\n\n`);
+    expect(jest.getTimerCount()).toBe(0);
+  });
+
+  it('leaves no timer behind where its client leaves its events', async () => {
+    const posted = new PostedRequest({});
+    jest.advanceTimersByTime(5_000);
+    const answer = await posted.answer;
+    if (!(answer instanceof Response)) throw new TypeError('It is no stream.');
+    await answer.body?.cancel();
+    posted.send({ jsonrpc: '2.0', method: 'notifications/progress' });
+    posted.send({ jsonrpc: '2.0', id: 1, result: {} });
+    expect(jest.getTimerCount()).toBe(0);
   });
 });
