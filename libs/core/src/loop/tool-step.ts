@@ -226,13 +226,11 @@ function limitOf(planned: readonly PlannedCall[]): Finish | undefined {
 function plannedCall(call: ToolCall, index: number, context: ToolStepContext): PlannedCall {
   const { step, offered, live, pending } = context;
   const meant = resolveSurfaceCall(call, offered, live.plan.execution.limits.argumentBytes) ?? { call, tool: offered.find(call.name) };
-  const place = { call, step, index, meant, ...beginningOf(call, index, context) };
+  const place = { call, step, index, meant, ...((pending || live.plan.within) && beginningOf(call, index, context)) };
   if (pending?.isPlanned) return place; // counted when it was first made
   const limit = live.counter.admit(meant.call, meant.tool?.spec.declaredId);
   return limit ? { ...place, limit: limit.reason, refusal: limit.refusal } : place;
 }
-
-const NEW = {};
 
 /** Returns the possible state of a call before this process came to it. */
 function beginningOf(
@@ -240,7 +238,6 @@ function beginningOf(
   index: number,
   { live, pending }: ToolStepContext,
 ): Pick<PlacedCall, 'mayHaveRun' | 'checkpoint'> {
-  if (!pending && !live.plan.within) return NEW;
   const isTakenOver = live.recorder !== undefined || live.start.resumed?.isTakenOver === true;
   const mayHaveRun = (pending && isTakenOver) || live.plan.within?.mayHaveRun;
   const checkpoint = pending && checkpointIn(pending, toolCallId, index);

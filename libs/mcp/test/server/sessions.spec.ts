@@ -192,7 +192,7 @@ describe('a client that leaves', () => {
 });
 
 /** Begins a session of 2025 without a client, and returns a way to post in it. */
-async function begun(served: Served): Promise<(body: Readonly<Record<string, unknown>>) => Promise<Response>> {
+async function sessionIn(served: Served): Promise<(body: Readonly<Record<string, unknown>>) => Promise<Response>> {
   const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'spec', version: '1' } };
   const response = await post(served, { jsonrpc: '2.0', id: 0, method: 'initialize', params });
   const headers = { 'mcp-session-id': response.headers.get('mcp-session-id') ?? '', 'mcp-protocol-version': '2025-11-25' };
@@ -206,14 +206,14 @@ const typeOf = (response: Response): string | null => response.headers.get('cont
 
 describe('the answer to a request of 2025', () => {
   it('is JSON where its result is all that is told of it', async () => {
-    const within = await begun(await serve());
+    const within = await sessionIn(await serve());
     const response = await within({ id: 'one', method: 'tools/call', params: { name: 'notes__count' } });
     expect([response.status, typeOf(response)]).toEqual([200, 'application/json']);
     expect(await response.json()).toMatchObject({ jsonrpc: '2.0', id: 'one', result: { content: [{ type: 'text', text: '7' }] } });
   });
 
   it('is events where its progress is told before', async () => {
-    const within = await begun(await serve());
+    const within = await sessionIn(await serve());
     const params = { name: 'notes__work', arguments: { name: 'quick' }, _meta: { progressToken: 'p' } };
     const response = await within({ id: 1, method: 'tools/call', params });
     expect(typeOf(response)).toBe('text/event-stream');
@@ -224,7 +224,7 @@ describe('the answer to a request of 2025', () => {
 
   it('ends without a word where the request is cancelled', async () => {
     const served = await serve();
-    const within = await begun(served);
+    const within = await sessionIn(served);
     const answer = within({ id: 1, method: 'tools/call', params: { name: 'notes__work', arguments: { name: 'slow' } } });
     const { begun: works, aborted } = served.app.get(Witness);
     await until(() => works.includes('slow'));
@@ -234,7 +234,7 @@ describe('the answer to a request of 2025', () => {
   });
 
   it('is that of the SDK to a request that is none', async () => {
-    const within = await begun(await serve());
+    const within = await sessionIn(await serve());
     const refused = await within({ id: 1, method: 7 });
     expect(refused.status).toBe(400);
   });
