@@ -1,4 +1,4 @@
-import { Anthropic } from '@anthropic-ai/sdk';
+import type { Anthropic, ClientOptions } from '@anthropic-ai/sdk';
 import { ConfigurationError, type ModelCapabilities } from '@toolloop/protocol';
 import { boundedErrors, type Connection, type Fetch, type JsonPart, NO_TIMEOUT, RepeatedRequests } from '@toolloop/wire';
 
@@ -50,7 +50,7 @@ const PLACEHOLDER_KEY = 'no-key';
 const DEFAULT_VERSION = '2026-10-21';
 
 /**
- * Creates the SDK's client, and returns it with what the reader of its answers has to know.
+ * Returns what creates the SDK's client, with what the reader of its answers has to know.
  *
  * @throws ConfigurationError if there is neither a key nor a base URL
  */
@@ -59,7 +59,7 @@ export function toClient(model: string, options: AnthropicModelOptions): Connect
   const apiKey = options.apiKey ?? keyFromEnvironment() ?? (baseURL === undefined ? undefined : PLACEHOLDER_KEY);
   if (apiKey === undefined || apiKey === '') throw withoutKey(model);
   const repeated = new RepeatedRequests();
-  const client = new Anthropic({
+  const client = once({
     apiKey,
     // Left undefined, the SDK would ask the environment, and null stands for its own default.
     baseURL: baseURL ?? null,
@@ -77,6 +77,12 @@ export function toClient(model: string, options: AnthropicModelOptions): Connect
     openTelemetry: false,
   });
   return { client, repeated, apiKey, firstByteMs: options.timeoutMs };
+}
+
+/** Creates the client when it is first asked for. */
+function once(options: ClientOptions): () => Promise<Anthropic> {
+  let client: Promise<Anthropic> | undefined;
+  return () => (client ??= import('@anthropic-ai/sdk').then((sdk) => new sdk.Anthropic(options)));
 }
 
 function keyFromEnvironment(): string | undefined {

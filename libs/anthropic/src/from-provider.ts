@@ -1,4 +1,4 @@
-import { APIConnectionError, APIConnectionTimeoutError, APIError } from '@anthropic-ai/sdk';
+import type { APIError as SdkError } from '@anthropic-ai/sdk';
 import { type Citation, isWebAddress, ModelError, type ModelFinishReason, type Usage } from '@toolloop/protocol';
 import { isWireObject, parseWireObject, refused, reported, type SdkErrors, unreachable, type WireObject } from '@toolloop/wire';
 
@@ -33,11 +33,12 @@ export function fromErrorPayload(payload: string): ModelError {
  * Makes the error of a request that failed before an answer began. The SDK's own error of an answered request is not kept as the cause: it holds the raw body and
  * all headers, and causes end up in logs.
  */
-export function fromRequestError(error: unknown): ModelError {
+export async function fromRequestError(error: unknown): Promise<ModelError> {
+  const { APIConnectionError, APIConnectionTimeoutError, APIError } = await import('@anthropic-ai/sdk');
   if (error instanceof APIConnectionTimeoutError) return unreachable(error, error.message);
   if (error instanceof APIConnectionError) return unreachable(error);
   if (error instanceof APIError && typeof error.status === 'number') {
-    const { status, type, apiMessage: message, requestID: requestId, headers } = error as APIError<number, Headers>;
+    const { status, type, apiMessage: message, requestID: requestId, headers } = error as SdkError<number, Headers>;
     return refused(status, { kind: kindOf({ type }), message, requestId, headers });
   }
   const message = error instanceof Error ? error.message : String(error);
@@ -46,8 +47,14 @@ export function fromRequestError(error: unknown): ModelError {
 
 /** The errors that the SDK makes of its own requests. */
 export const SDK_ERRORS: SdkErrors = {
-  unreachable: (cause) => new APIConnectionError({ cause }),
-  refused: ({ status, headers }, body, text) => APIError.generate(status, body, text, headers),
+  async unreachable(cause) {
+    const { APIConnectionError } = await import('@anthropic-ai/sdk');
+    return new APIConnectionError({ cause });
+  },
+  async refused({ status, headers }, body, text) {
+    const { APIError } = await import('@anthropic-ai/sdk');
+    return APIError.generate(status, body, text, headers);
+  },
 };
 
 /** Reads the kind of an error; `error` is none. */

@@ -9,7 +9,7 @@ import {
   type WireObject,
   wireObjectsIn,
 } from '@toolloop/wire';
-import { APIConnectionError, APIConnectionTimeoutError, APIError } from 'openai';
+import type { APIError as SdkError } from 'openai';
 
 /** The codes of temporary errors, for providers that give no status. */
 const TRANSIENT = new Set([
@@ -39,11 +39,12 @@ export function fromErrorPayload(payload: string): ModelError {
  * Makes the error of a request that failed before an answer began. The SDK's own error of an answered request is not kept as the cause: it holds the raw body and
  * all headers, and causes end up in logs.
  */
-export function fromRequestError(error: unknown): ModelError {
+export async function fromRequestError(error: unknown): Promise<ModelError> {
+  const { APIConnectionError, APIConnectionTimeoutError, APIError } = await import('openai');
   if (error instanceof APIConnectionTimeoutError) return unreachable(error, error.message);
   if (error instanceof APIConnectionError) return unreachable(error);
   if (error instanceof APIError && typeof error.status === 'number') {
-    const { status, error: said, requestID: requestId, headers } = error as APIError<number, Headers, object | undefined>;
+    const { status, error: said, requestID: requestId, headers } = error as SdkError<number, Headers, object | undefined>;
     // Where a body is no error of the API, such as some server's page, the SDK has none.
     const fields = isWireObject(said) ? said : { message: said };
     return refused(status, { kind: kindOf(fields), message: fields.message, requestId, headers });
@@ -54,8 +55,14 @@ export function fromRequestError(error: unknown): ModelError {
 
 /** The errors that the SDK makes of its own requests. */
 export const SDK_ERRORS: SdkErrors = {
-  unreachable: (cause) => new APIConnectionError({ cause }),
-  refused: ({ status, headers }, body, text) => APIError.generate(status, body, text, headers),
+  async unreachable(cause) {
+    const { APIConnectionError } = await import('openai');
+    return new APIConnectionError({ cause });
+  },
+  async refused({ status, headers }, body, text) {
+    const { APIError } = await import('openai');
+    return APIError.generate(status, body, text, headers);
+  },
 };
 
 /** Chooses the most telling code of an error: `code` before `type`, unless it only repeats the status as a number. */

@@ -63,20 +63,20 @@ export class OpenAiModel extends LanguageModel {
   /** Sends the request; undefined when the signal was aborted before an answer came. */
   private post(request: ModelRequest, signal: AbortSignal): Promise<ResponseBody | undefined> {
     const { repeated } = this.#connection;
-    const failed = (error: unknown): undefined => {
-      if (!signal.aborted) throw fromRequestError(error);
+    const failed = async (error: unknown): Promise<undefined> => {
+      if (!signal.aborted) throw await fromRequestError(error);
     };
     try {
       const body = this.#wire.toBody(request, this.#target);
       const sent = repeated.areKnown ? repeatRequest(repeated, body.toBytes(), signal, SDK_ERRORS) : this.postFirst(body.toJson(), signal);
       return sent.catch(failed);
     } catch (error) {
-      return Promise.reject(fromRequestError(error));
+      return failed(error);
     }
   }
 
   private async postFirst(body: string, signal: AbortSignal): Promise<ResponseBody> {
-    const { client } = this.#connection;
+    const client = await this.#connection.client();
     // A string with its content type is sent as it is, and the raw response leaves the SDK's own stream decoder out.
     const response = await client.post(this.#wire.path, { body, headers: { 'content-type': 'application/json' }, signal }).asResponse();
     return new ResponseBody(bytesOf(response), signal, requestIdOf(response));

@@ -1,6 +1,6 @@
 import { ConfigurationError, type ModelCapabilities } from '@toolloop/protocol';
 import { boundedErrors, type Connection, type Fetch, NO_TIMEOUT, RepeatedRequests } from '@toolloop/wire';
-import { OpenAI } from 'openai';
+import type { ClientOptions, OpenAI } from 'openai';
 
 /** Options of a model behind one of OpenAI's APIs. Key, base URL, organization and project default to the environment, as with the `openai` SDK. */
 export interface OpenAiModelOptions {
@@ -45,7 +45,7 @@ export interface OpenAiModelOptions {
 const PLACEHOLDER_KEY = 'no-key';
 
 /**
- * Creates the SDK's client, and returns it with what the reader of its answers has to know.
+ * Returns what creates the SDK's client, with what the reader of its answers has to know.
  *
  * @throws ConfigurationError if there is neither a key nor a base URL
  */
@@ -54,7 +54,7 @@ export function toClient(model: string, options: OpenAiModelOptions): Connection
   const apiKey = options.apiKey ?? fromEnvironment('OPENAI_API_KEY') ?? (baseURL === undefined ? undefined : PLACEHOLDER_KEY);
   if (apiKey === undefined || apiKey === '') throw withoutKey(model);
   const repeated = new RepeatedRequests();
-  const client = new OpenAI({
+  const client = once({
     apiKey,
     baseURL,
     // An admin key in the environment would replace the key above.
@@ -73,6 +73,12 @@ export function toClient(model: string, options: OpenAiModelOptions): Connection
     logLevel: 'warn',
   });
   return { client, repeated, apiKey, firstByteMs: options.timeoutMs };
+}
+
+/** Creates the client when it is first asked for. */
+function once(options: ClientOptions): () => Promise<OpenAI> {
+  let client: Promise<OpenAI> | undefined;
+  return () => (client ??= import('openai').then((sdk) => new sdk.OpenAI(options)));
 }
 
 function fromEnvironment(name: string): string | undefined {

@@ -41,7 +41,8 @@ export interface AnswerSource {
 
 /** A client of a provider's SDK, and what the reader of its answers has to know. */
 export interface Connection<Client> {
-  readonly client: Client;
+  /** Loads the SDK for the first request: it is most of what a wire weighs. */
+  readonly client: () => Promise<Client>;
   /** The requests behind the first, which need no SDK. There are none where the application sends requests by a `fetch` of its own. */
   readonly repeated: RepeatedRequests;
   readonly apiKey: string;
@@ -52,9 +53,13 @@ export interface Connection<Client> {
 /** The errors of a provider's SDK, for requests that it did not send itself: what reads them need not know who sent a request. */
 export interface SdkErrors {
   /** The error of a request without an answer. */
-  unreachable(cause: Error): Error;
+  unreachable(cause: Error): Promise<Error>;
   /** The error of an answer with a failure status; `text` is its body where that is no JSON. */
-  refused(answer: { readonly status: number; readonly headers: Headers }, body: object | undefined, text: string | undefined): Error;
+  refused(
+    answer: { readonly status: number; readonly headers: Headers },
+    body: object | undefined,
+    text: string | undefined,
+  ): Promise<Error>;
 }
 
 /**
@@ -70,8 +75,8 @@ export function repeatRequest(
 ): Promise<ResponseBody> {
   return requests.send(body, signal).then(
     (answer) => (isOk(answer.status) ? new ResponseBody(answer.bytes, signal, answer.requestId) : refusedBy(answer, errors)),
-    (error: unknown) => {
-      throw errors.unreachable(error instanceof Error ? error : new Error(String(error)));
+    async (error: unknown) => {
+      throw await errors.unreachable(error instanceof Error ? error : new Error(String(error)));
     },
   );
 }
@@ -79,7 +84,7 @@ export function repeatRequest(
 async function refusedBy(answer: HttpAnswer, errors: SdkErrors): Promise<never> {
   const text = await failureText(answer);
   const error = parseWireObject(text);
-  throw errors.refused(answer, error, error ? undefined : text);
+  throw await errors.refused(answer, error, error ? undefined : text);
 }
 
 /** The SDKs' own timeout, which has no value for "none": the longest that a timer supports. */
