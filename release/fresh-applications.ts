@@ -6,6 +6,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { freePort } from './local-registry.js';
 
 const START_MS = 60_000;
+const FIRST_TOOL = 'docs/start/first-tool.md';
 const NEST = resolve('release/node_modules/@nestjs/cli/bin/nest.js');
 const SCHEMATICS = resolve('release/node_modules/@angular-devkit/schematics-cli/bin/schematics.js');
 /** The programs of the tools of releases, behind those of the machine. */
@@ -27,13 +28,18 @@ export interface FreshApplication {
   readonly startedOn?: 22 | 24;
   /** Makes it in a folder of its name. */
   make(at: Workplace): void;
+  /** Asks it, where it is none with the assistant of `nest add`. */
+  readonly ask?: Asking;
 }
+
+/** Asks an application at an address; the token is that of the link to its console. Throws an error where it does not answer as it should. */
+type Asking = (url: string, link: string) => Promise<void>;
 
 /** A place where applications are made. */
 export class Workplace {
   constructor(
     readonly folder: string,
-    private readonly application: FreshApplication,
+    readonly application: FreshApplication,
     private readonly env: Readonly<Record<string, string>>,
   ) {}
 
@@ -98,7 +104,25 @@ function newEsm(at: Workplace, manager: string): void {
   );
 }
 
+/** What a page shows under the names of files, such as ```ts [src/order.tools.ts]. */
+function filesOn(page: string): readonly (readonly [path: string, text: string])[] {
+  const fences = readFileSync(page, 'utf8').matchAll(/^```ts \[(src\/[^\]]+)\]\n([^]*?)^```$/gm);
+  return [...fences].map(([, path = '', text = '']) => [path, text]);
+}
+
 export const FRESH_APPLICATIONS: readonly FreshApplication[] = [
+  {
+    name: 'first-tool',
+    node: 24,
+    manager: 'npm',
+    make: (at) => {
+      newEsm(at, 'npm');
+      const commands = readFileSync(FIRST_TOOL, 'utf8').match(/^npm install .+$/gm) ?? [];
+      for (const command of commands) at.run('npm', ...command.split(' ').slice(1));
+      for (const [path, text] of filesOn(FIRST_TOOL)) writeFileSync(join(at.root, path), text);
+    },
+    ask: askFirstTool,
+  },
   {
     name: 'created',
     node: 24,
@@ -177,13 +201,14 @@ export async function tryApplication(at: Workplace): Promise<void> {
   const main = existsSync(join(at.root, 'dist/main.js')) ? 'dist/main.js' : 'dist/src/main.js';
   const server = spawn(at.node, [main], {
     cwd: at.root,
-    env: { ...at.environment, PORT: String(port) },
+    env: { ...at.environment, PORT: String(port), DEV_TOKEN: 'dev' },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const output: string[] = [];
   for (const stream of [server.stdout, server.stderr]) stream.on('data', (chunk: Buffer) => output.push(chunk.toString()));
   try {
-    await askAt(`http://127.0.0.1:${port}`, await linkOf(server, output));
+    const { ask = askAssistant } = at.application;
+    await ask(`http://127.0.0.1:${port}`, await linkOf(server, output));
   } catch (error) {
     throw new Error(`${error instanceof Error ? error.message : String(error)} It printed:\n${output.join('').slice(-4_000)}`, {
       cause: error,
@@ -205,20 +230,20 @@ async function linkOf(server: ChildProcess, output: readonly string[]): Promise<
   throw new Error('It does not start.');
 }
 
-async function askAt(url: string, link: string): Promise<void> {
-  const said = async (path: string, body?: object): Promise<string> => {
-    const headers = { authorization: 'Bearer dev', 'content-type': 'application/json' };
-    const response = await fetch(`${url}${path}`, body ? { method: 'POST', headers, body: JSON.stringify(body) } : { headers });
-    const text = await response.text();
-    if (response.status !== 200) throw new Error(`${path} answered ${response.status}: ${text.slice(0, 300)}`);
-    return text;
-  };
-  const expected = [
-    [await said('/ask?question=Find+the+orders+of+Ada+Lovelace'), '"tool":"orders__find"'],
-    [await said('/assistant/chat', { message: 'Refund the order o-1 of Ada Lovelace' }), '"waitingFor":"approval"'],
-    [await said('/console'), '<script'],
-  ] as const;
-  for (const [text, wanted] of expected) if (!text.includes(wanted)) throw new Error(`There is no ${wanted} in ${text.slice(0, 2_000)}`);
+/** Returns what an application says: to a question as a body, or to a request without one. */
+async function answerOf(url: string, token: string, body?: object): Promise<string> {
+  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+  const response = await fetch(url, body ? { method: 'POST', headers, body: JSON.stringify(body) } : { headers });
+  const text = await response.text();
+  if (response.status !== 200) throw new Error(`${url} answered ${response.status}: ${text.slice(0, 300)}`);
+  return text;
+}
+
+function mustHave(text: string, wanted: string): void {
+  if (!text.includes(wanted)) throw new Error(`There is no ${wanted} in ${text.slice(0, 2_000)}`);
+}
+
+async function enterConsole(url: string, link: string): Promise<void> {
   const entering = {
     method: 'POST',
     headers: { 'content-type': 'application/json', 'x-toolloop-console': '1' },
@@ -226,6 +251,18 @@ async function askAt(url: string, link: string): Promise<void> {
   };
   const entered = await fetch(`${url}/console/session`, entering);
   if (entered.status !== 204) throw new Error(`The link to the console answered ${entered.status}: ${await entered.text()}`);
+}
+
+async function askAssistant(url: string, link: string): Promise<void> {
+  mustHave(await answerOf(`${url}/ask?question=Find+the+orders+of+Ada+Lovelace`, 'dev'), '"tool":"orders__find"');
+  mustHave(await answerOf(`${url}/assistant/chat`, 'dev', { message: 'Refund the order o-1 of Ada Lovelace' }), '"waitingFor":"approval"');
+  mustHave(await answerOf(`${url}/console`, 'dev'), '<script');
+  await enterConsole(url, link);
   const { status } = await fetch(`${url}/ask?question=Hello`);
   if (status !== 401) throw new Error(`/ask without a token answered ${status}, not 401.`);
+}
+
+async function askFirstTool(url: string, link: string): Promise<void> {
+  mustHave(await answerOf(`${url}/chat`, 'alice', { message: 'What is the status of order o-7?' }), '"status":"shipped"');
+  await enterConsole(url, link);
 }

@@ -21,7 +21,9 @@ export async function tryInApplications(staged: readonly StagedPackage[], work: 
     const { name, node, startedOn = node, manager } = application;
     const seconds = ((performance.now() - started) / 1_000).toFixed(0);
     console.log(`${problem === undefined ? 'ok' : 'FAILED'}: ${name}, ${manager}, Node ${node}, started on ${startedOn} (${seconds} s)`);
-    if (problem !== undefined) problems.push(`${name}: ${problem}`);
+    if (problem === undefined) continue;
+    console.error(problem);
+    problems.push(`${name} does not work.`);
   }
   return problems;
 }

@@ -228,6 +228,30 @@ describe('what the schematics write', () => {
   });
 });
 
+describe('who may ask what nest add wrote', () => {
+  it('is its developer by a token of the environment, and no one without one or in production', async () => {
+    const project = new Project();
+    addToolloop(project, {});
+    const { code } = await transform(project.text('src/assistant/identity.ts'), {
+      jsc: { parser: { syntax: 'typescript' } },
+      swcrc: false,
+    });
+    const file = join(process.cwd(), 'node_modules/.cache', `toolloop-identity-${process.pid}.mjs`);
+    writeFileSync(file, code);
+    const { identity } = (await import(pathToFileURL(file).href)) as { readonly identity: (request: object) => unknown };
+    rmSync(file);
+    const asked = (authorization?: string): unknown => identity({ headers: { authorization } });
+    const { NODE_ENV, DEV_TOKEN } = process.env;
+    delete process.env['DEV_TOKEN'];
+    expect([asked(), asked('Bearer '), asked('Bearer undefined')]).toEqual([undefined, undefined, undefined]);
+    process.env['DEV_TOKEN'] = 'dev';
+    expect([asked('Bearer dev'), asked('Bearer other'), asked()]).toEqual([{ actor: { id: 'you' }, tenant: 'demo' }, undefined, undefined]);
+    process.env['NODE_ENV'] = 'production';
+    expect(asked('Bearer dev')).toBeUndefined();
+    Object.assign(process.env, { NODE_ENV, ...(DEV_TOKEN !== undefined && { DEV_TOKEN }) });
+  });
+});
+
 describe('the package of core', () => {
   it('has the schematics and their templates among its files', () => {
     const manifest = JSON.parse(readFileSync('libs/core/package.json', 'utf8')) as {

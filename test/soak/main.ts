@@ -68,6 +68,13 @@ function problemsOf(measured: readonly Vitals[], counts: VisitCounts, output: st
     ...(growth <= MOST_GROWTH ? [] : [`MISSED: the heap grew by ${(growth * 100).toFixed(1)} %, more than ${MOST_GROWTH * 100} %.`]),
     ...(slowest < MOST_DELAY_MS ? [] : [`MISSED: the event loop was late by ${slowest.toFixed(1)} ms at the 99th percentile.`]),
     ...(counts.read > 0 && counts.refused === 0 ? [] : [`MISSED: ${counts.refused} visits were refused.`]),
-    ...(/ ERROR |unhandled|unknown_tool/.test(output) ? [`MISSED: the desk logged errors:\n${output.slice(0, 2_000)}`] : []),
+    ...errorsIn(output),
   ];
+}
+
+/** The errors that the desk has logged, but for those of runs that ended because of a fault of the provider. */
+function errorsIn(output: string): readonly string[] {
+  const lines = output.split('\n').filter((line) => / ERROR |unhandled|unknown_tool/.test(line));
+  const errors = lines.filter((line) => !/\[ToolLoop\] (?:ModelError: |Run \S+ failed \(reference )/.test(line));
+  return errors.length > 0 ? [`MISSED: the desk logged ${errors.length} errors:\n${errors.slice(0, 10).join('\n')}`] : [];
 }
