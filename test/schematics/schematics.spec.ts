@@ -248,6 +248,7 @@ describe('who may ask what nest add wrote', () => {
     expect([asked('Bearer dev'), asked('Bearer other'), asked()]).toEqual([{ actor: { id: 'you' }, tenant: 'demo' }, undefined, undefined]);
     process.env['NODE_ENV'] = 'production';
     expect(asked('Bearer dev')).toBeUndefined();
+    delete process.env['DEV_TOKEN'];
     Object.assign(process.env, { NODE_ENV, ...(DEV_TOKEN !== undefined && { DEV_TOKEN }) });
   });
 });
