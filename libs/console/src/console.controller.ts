@@ -154,7 +154,7 @@ export class ConsoleController {
       link === undefined
         ? await this.sessions.logIn({ name: name ?? '', password: password ?? '' }, address)
         : await this.sessions.redeem(link, address);
-    this.set(response, { 'set-cookie': this.sessions.cookieFor(caller, request) });
+    this.set(response, { 'set-cookie': this.sessions.cookieFor(caller, request, link !== undefined) });
   }
 
   @Delete('session')

@@ -1,6 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { INestApplication } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
 import { ConsoleModule, ConsoleSessions } from '@toolloop/console';
+import { ToolLoopModule } from '@toolloop/core';
+import { ToolLoopHttpModule } from '@toolloop/http';
+import { ScriptedModel } from '@toolloop/testing';
 import { assertConsole } from '../src/console-options.js';
 import { login, serveConsole } from './console-app.js';
 
@@ -108,6 +112,27 @@ describe('the link of a start in development', () => {
     expect((await sessionOf(cookieOf(entered), at)).body).toMatchObject({ actor: { id: 'alice' } });
     expect((await signIn({ link: token }, at)).status).toBe(401);
     await served.app.close();
+  });
+});
+
+describe('the developer of an application without a directory of actors', () => {
+  it('is let in by the link, and for as long as the application names them', async () => {
+    let named: string | undefined = 'ada';
+    const developer = () => (named === undefined ? undefined : { actor: { id: named }, tenant: 'acme' });
+    const loop = ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: { allow: [] } });
+    const imports = [loop, ToolLoopHttpModule.forRoot({ identity: () => undefined }), ConsoleModule.forRoot({ developer })];
+    const alone = (await Test.createTestingModule({ imports }).compile()).createNestApplication({ logger: false });
+    await alone.listen(0, '127.0.0.1');
+    const at = await alone.getUrl();
+    const token = (alone.get(ConsoleSessions).linkAt(at) ?? '').split('#link=')[1];
+    const entered = await signIn({ link: token }, at);
+    expect(entered.status).toBe(204);
+    expect((await sessionOf(cookieOf(entered), at)).body).toMatchObject({ actor: { id: 'ada' } });
+    named = 'eve';
+    expect((await sessionOf(cookieOf(entered), at)).body).not.toHaveProperty('actor');
+    named = undefined;
+    expect((await sessionOf(cookieOf(entered), at)).body).not.toHaveProperty('actor');
+    await alone.close();
   });
 });
 
