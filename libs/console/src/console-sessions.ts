@@ -74,8 +74,8 @@ export class ConsoleSessions implements OnModuleInit, OnApplicationBootstrap {
 
   /** Leads to the page from its address with a slash behind it, which is another address for Fastify. */
   onModuleInit(): void {
-    const { httpAdapter } = this.adapters;
-    if (httpAdapter.getType() !== 'fastify') return;
+    const { httpAdapter } = this.adapters as Partial<HttpAdapterHost>; // a context without HTTP has none
+    if (httpAdapter?.getType() !== 'fastify') return;
     const page = `/${this.place}/`;
     try {
       httpAdapter.get(page, (_request: unknown, reply: unknown) => {
