@@ -1,6 +1,6 @@
 // Writes the reference of every public entry from its types and doc comments, one page an entry, and their navigation.
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Application } from 'typedoc';
 
@@ -42,8 +42,10 @@ const app = await Application.bootstrapWithPlugins({
 const project = await app.convert();
 if (!project) throw new Error('TypeDoc found nothing.');
 for (const module of project.children ?? []) {
-  const path = module.sources?.[0]?.fullFileName;
-  module.name = entries.find(({ file }) => file === path)?.name ?? entries[project.children.indexOf(module)]?.name ?? module.name;
+  // TypeDoc names a module by its file below `libs`, without the extension and without a last `index`.
+  const entry = entries.find(({ file }) => relative(join(root, 'libs'), file).replace(/(?:\/index)?\.ts$/, '') === module.name);
+  if (!entry) throw new Error(`No entry is the module ${module.name}.`);
+  module.name = entry.name;
 }
 await app.generateOutputs(project);
 

@@ -31,6 +31,7 @@ const CHECKS: readonly ReleaseCheck[] = [
     env: { TOOLLOOP_RELEASE: '1', TOOLLOOP_FULL: '1' },
   },
   { name: 'every spec on what is built', command: 'npm run -s test:built', minutes: 7, env: { TOOLLOOP_BUILT: 'all' } },
+  { name: 'documentation site', command: 'npm ci --prefix docs && npm run -s build --prefix docs', minutes: 3 },
   { name: 'soak', command: 'npm run -s soak', minutes: 12 },
   { name: 'soak of durable runs', command: 'npm run -s soak -- --streams 100 --durable 1 --minutes 3', minutes: 4 },
   { name: 'readers over HTTP', command: 'npm run -s soak:readers', minutes: 3 },

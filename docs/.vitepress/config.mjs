@@ -85,11 +85,23 @@ function writeTexts(outDir) {
   cpSync(join(root, 'docs/pictures'), join(outDir, 'pictures'), { recursive: true });
 }
 
-/** The pages lie outside of this package, from where Vue is not found. */
-const VUE = ['vue/server-renderer', 'vue'].map((name) => ({
-  find: new RegExp(`^${name}$`),
-  replacement: fileURLToPath(import.meta.resolve(name)),
-}));
+/** Has pages that lie outside of this package find Vue in it. */
+const vueOfSite = {
+  name: 'vue-of-site',
+  enforce: 'pre',
+  resolveId(source, importer, options) {
+    const isOutside = importer !== undefined && !importer.startsWith(join(root, 'docs'));
+    return isOutside && /^vue(?:\/|$)/.test(source)
+      ? this.resolve(source, join(root, 'docs/index.md'), { ...options, skipSelf: true })
+      : undefined;
+  },
+};
+
+/** A page as the search reads it: of the reference the names alone, or its index would be most of the site. */
+function searched(source, env, md) {
+  const text = env.relativePath.startsWith('reference/api/') ? (source.match(/^#{1,3} .+$/gm) ?? []).join('\n\n') : source;
+  return md.render(text, env);
+}
 
 export default defineConfig({
   title: 'Toolloop',
@@ -113,10 +125,10 @@ export default defineConfig({
     const address = addressOf(page) ?? `/elsewhere/${page}`;
     return `${address.endsWith('/') ? `${address}index` : address}.md`.slice(1);
   },
-  vite: { resolve: { alias: VUE } },
+  vite: { plugins: [vueOfSite] },
   markdown: { config: (md) => void md.use(siteLinks).use(fileNames) },
   themeConfig: {
-    search: { provider: 'local' },
+    search: { provider: 'local', options: { _render: searched } },
     outline: [2, 3],
     nav: [
       { text: 'Start', link: '/start/first-tool' },

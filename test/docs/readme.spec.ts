@@ -21,6 +21,7 @@ import { Walk } from './walk.js';
 jest.setTimeout(120_000);
 
 const README = 'README.md';
+const WHOLE = 'docs/start/a-whole-application.md';
 const POLICY = 'docs/policy.md';
 const DEMO = 'docs/demo.md';
 const apps: INestApplication[] = [];
@@ -42,10 +43,26 @@ async function start(module: Type | DynamicModule): Promise<string> {
   return app.getUrl();
 }
 
-describe('the application of the README', () => {
+describe('the code of the README', () => {
+  it('has the model find an order, and asks a person before it is cancelled', async () => {
+    const { AppModule } = await importFence(fencesOf(README, 'ts').join(''));
+    const built = await Test.createTestingModule({ imports: [AppModule as Type] }).compile();
+    await built.init();
+    const loop: ToolLoopService = built.get(ToolLoopService);
+    const { waitingFor, toolCalls } = await loop.run({ prompt: 'Cancel order o-7', actor: { id: 'alice' }, tenant: 'acme' });
+    expect(toolCalls.map(({ declaredId, result }) => [declaredId, result])).toEqual([
+      ['orders__find', { number: 'o-7' }],
+      ['order_*_cancel', undefined],
+    ]);
+    expect(waitingFor).toBe('approval');
+    await built.close();
+  });
+});
+
+describe('a whole application', () => {
   let url: string;
   beforeAll(async () => {
-    const { LibraryModule } = await importFence(fencesOf(README, 'ts')[0] ?? '');
+    const { LibraryModule } = await importFence(fencesOf(WHOLE, 'ts')[0] ?? '');
     url = await start(LibraryModule as Type);
   });
 
@@ -73,15 +90,15 @@ describe('the application of the README', () => {
   });
 });
 
-describe('the other code of the README and the page about policies', () => {
+describe('the other code of that page and of the one about policies', () => {
   it('makes a module with two models', async () => {
-    const { LoopModule } = await importFence(fencesOf(README, 'ts')[2] ?? '');
+    const { LoopModule } = await importFence(fencesOf(WHOLE, 'ts')[2] ?? '');
     const built = await Test.createTestingModule({ imports: [LoopModule as DynamicModule] }).compile();
     expect(built.get(ToolLoopService)).toBeInstanceOf(ToolLoopService);
   });
 
   it.each([
-    ['README.md', README, 1],
+    ['a whole application', WHOLE, 1],
     ['the page about policies', POLICY, 0],
   ])('is a policy that the demo takes: %s', async (_page, file, nth) => {
     const { policy } = await importFence(fencesOf(file, 'ts')[nth] ?? '');
@@ -118,7 +135,7 @@ describe('the other code of the README and the page about policies', () => {
   });
 
   it('answers from a loop of its own', async () => {
-    const [, , root = '', feature = ''] = fencesOf(README, 'ts');
+    const [, , root = '', feature = ''] = fencesOf(WHOLE, 'ts');
     const [{ LoopModule }, { SupportModule }] = await Promise.all([importFence(root), importFence(feature)]);
     const url = await start({ module: SupportModule as Type, imports: [LoopModule as DynamicModule] });
     const response = await fetch(`${url}/support?message=Hello`);
@@ -126,7 +143,7 @@ describe('the other code of the README and the page about policies', () => {
   });
 
   it('is all tested above', () => {
-    expect([README, POLICY, DEMO].map((page) => fencesOf(page, 'ts').length)).toEqual([4, 3, 0]);
+    expect([README, WHOLE, POLICY, DEMO].map((page) => fencesOf(page, 'ts').length)).toEqual([1, 4, 3, 0]);
   });
 });
 
