@@ -32,6 +32,17 @@ const LOOKS = [
   { name: 'narrow', query: 'theme=light&language=de', width: 390 },
 ];
 
+/** The screens that show operators what others did. */
+const FOR_OPERATORS = /^(?:why|policies|sources|as|usage|audit)/;
+
+/** What shows that a screen is in a state; undefined where it looks as ever. The chat has nothing to wait for. */
+function markOf(screen: string, state: string): string | undefined {
+  if (screen === 'chat') return undefined;
+  if (state === 'loading') return '.loading';
+  if (state === 'failing') return '.notice.danger';
+  return state === 'locked' && FOR_OPERATORS.test(screen) ? '.notice.locked' : undefined;
+}
+
 let browser: Browser;
 let fixtures: ServedFixtures;
 let url: string;
@@ -58,6 +69,9 @@ describe.each(LOOKS)('the screens of the console, $name', ({ name, query, width 
       await page.goto(`${url}?state=${state}&${query}#/${screen}`);
       await page.locator('#main h1').waitFor();
       await page.evaluate('new Promise((shown) => requestAnimationFrame(() => setTimeout(shown, 150)))');
+      const mark = markOf(screen, state);
+      if (mark !== undefined) await page.locator(`#main ${mark}`).first().waitFor();
+      if (state !== 'failing' && (await page.locator('#main .notice.danger').count()) > 0) problems.push(`${screen} has failed`);
       if (PICTURES !== undefined) {
         mkdirSync(PICTURES, { recursive: true });
         await page.screenshot({ path: join(PICTURES, `${screen.replaceAll('/', '-')}-${state}-${name}.png`) });
