@@ -5,8 +5,8 @@ import { builtSpecs } from './test/jest/built-specs.mjs';
 
 const everySpec = ['test/**/*.spec.js', 'test/**/*.e2e-spec.js', 'libs/*/test/**/*.spec.js'];
 
-// What the demo reads beside its code, and tsc does not emit: the server of the carrier, and the pins of its tools.
-for (const path of ['mcp.pins.json', 'examples/carrier'])
+// What the demo and its tests read beside their code, and tsc does not emit: the server of the carrier, the pins of its tools, and the clients of the chat protocols.
+for (const path of ['mcp.pins.json', 'examples/carrier', 'test/protocols/clients'])
   cpSync(new URL(path, import.meta.url), new URL(`.build/${path}`, import.meta.url), { recursive: true });
 
 /**

@@ -9,7 +9,7 @@ import {
   type OnModuleInit,
   UnauthorizedException,
 } from '@nestjs/common';
-import { ApplicationConfig, HttpAdapterHost, ModuleRef } from '@nestjs/core';
+import { type AbstractHttpAdapter, ApplicationConfig, HttpAdapterHost, ModuleRef } from '@nestjs/core';
 import { ActorIdentity, parseJson, RunOpener } from '@toolloop/core/internal';
 import { type Caller, Callers, type HttpRequest } from '@toolloop/http';
 import { isRecord } from '@toolloop/protocol';
@@ -74,7 +74,7 @@ export class ConsoleSessions implements OnModuleInit, OnApplicationBootstrap {
 
   /** Leads to the page from its address with a slash behind it, which is another address for Fastify. */
   onModuleInit(): void {
-    const { httpAdapter } = this.adapters as Partial<HttpAdapterHost>; // a context without HTTP has none
+    const httpAdapter: AbstractHttpAdapter | undefined = this.adapters.httpAdapter; // a command line has no server
     if (httpAdapter?.getType() !== 'fastify') return;
     const page = `/${this.place}/`;
     try {

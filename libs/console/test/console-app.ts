@@ -1,4 +1,4 @@
-import type { INestApplication, Provider } from '@nestjs/common';
+import type { INestApplication, ModuleMetadata, Provider } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
@@ -37,23 +37,30 @@ interface ConsoleApp {
   readonly app: INestApplication;
 }
 
+type Options = ConsoleOptions & { readonly path?: string };
+
+/** The modules of an application with a console. */
+export function consoleImports(
+  options: Options,
+  identity: ToolLoopHttpOptions['identity'] = () => undefined,
+): NonNullable<ModuleMetadata['imports']> {
+  return [
+    ToolLoopModule.forRoot({
+      model: new ScriptedModel([text('Hello.'), text('Hello again.')]),
+      policy: { version: 'test-1', allow: [] },
+      operators: (_actor, action) => action === 'explain',
+      providers: [{ provide: ActorDirectory, useClass: People }],
+    }),
+    ToolLoopHttpModule.forRoot({ identity }),
+    ConsoleModule.forRoot(options),
+  ];
+}
+
 export async function serveConsole(
-  options: ConsoleOptions & { readonly path?: string },
-  { platform = 'express', prefix = '', identity = () => undefined, providers = [], routerOptions = {} }: ConsoleServer = {},
+  options: Options,
+  { platform = 'express', prefix = '', identity, providers = [], routerOptions = {} }: ConsoleServer = {},
 ): Promise<ConsoleApp> {
-  const built = await Test.createTestingModule({
-    imports: [
-      ToolLoopModule.forRoot({
-        model: new ScriptedModel([text('Hello.'), text('Hello again.')]),
-        policy: { version: 'test-1', allow: [] },
-        operators: (_actor, action) => action === 'explain',
-        providers: [{ provide: ActorDirectory, useClass: People }],
-      }),
-      ToolLoopHttpModule.forRoot({ identity }),
-      ConsoleModule.forRoot(options),
-    ],
-    providers,
-  }).compile();
+  const built = await Test.createTestingModule({ imports: consoleImports(options, identity), providers }).compile();
   const adapter = platform === 'express' ? new ExpressAdapter() : new FastifyAdapter({ forceCloseConnections: true, routerOptions });
   const app = built.createNestApplication(adapter, { logger: ['fatal'], forceCloseConnections: true });
   if (prefix !== '') app.setGlobalPrefix(prefix);

@@ -6,7 +6,7 @@ import { ToolLoopModule } from '@toolloop/core';
 import { ToolLoopHttpModule } from '@toolloop/http';
 import { ScriptedModel } from '@toolloop/testing';
 import { assertConsole } from '../src/console-options.js';
-import { login, serveConsole } from './console-app.js';
+import { consoleImports, login, serveConsole } from './console-app.js';
 
 const HEADER = 'x-toolloop-console';
 let app: INestApplication;
@@ -133,6 +133,14 @@ describe('the developer of an application without a directory of actors', () => 
     named = undefined;
     expect((await sessionOf(cookieOf(entered), at)).body).not.toHaveProperty('actor');
     await alone.close();
+  });
+});
+
+describe('a console without a server', () => {
+  it('lets its application start, as a command line and a test do', async () => {
+    const built = await Test.createTestingModule({ imports: consoleImports({ login }) }).compile();
+    await expect(built.init()).resolves.toBe(built);
+    await built.close();
   });
 });
 

@@ -68,8 +68,8 @@ async function chunksOf(response: Response): Promise<readonly JsonObject[]> {
 }
 
 /** Asks, and leaves once the first piece has come. */
-async function leave(served: Served, { path, asks }: ChatAgain, thread: string, more: JsonObject): Promise<void> {
-  const response = await ask(served, 'alice', asks(thread, more), path);
+async function leave(served: Served, chat: ChatAgain, thread: string, more: JsonObject): Promise<void> {
+  const response = await ask(served, 'alice', chat.asks(thread, more), chat.path);
   const reader = response.body?.getReader();
   for (let text = ''; !text.includes('a piece');) text += new TextDecoder().decode((await reader?.read())?.value);
   await reader?.cancel();
