@@ -98,7 +98,7 @@ export interface PlacedCall {
   readonly mayHaveRun?: boolean;
   /** Set where the call is a sub-run that has begun, and waited. */
   readonly checkpoint?: SubRunCheckpoint;
-  /** The arguments that held text from outside when the call was requested; known of a directive, whose arguments have no references any more. */
+  /** The arguments that hold text from outside, of a call that is made with the texts in the place of references: one of a directive, or of a rehearsal. Nothing is put into them. */
   readonly outside?: readonly OutsideArgument[] | undefined;
 }
 

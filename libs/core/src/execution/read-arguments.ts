@@ -22,8 +22,9 @@ export async function readArguments(validators: SchemaValidators, call: Resolved
   const reserved = reservedNamesIn(sent, tool.input.reserved);
   if (reserved !== undefined)
     throw CallFailure.of('tenant_override', `The argument at "${reserved}" is set by the application and never by a caller. Leave it out.`);
-  const { values } = call.scope;
-  const { args: expanded = sent, outside }: TakenArguments = values ? withValues(sent, call, values) : { outside: call.request.outside };
+  const { scope, request } = call;
+  const isLiteral = request.outside !== undefined || !scope.values;
+  const { args: expanded = sent, outside }: TakenArguments = isLiteral ? request : withValues(sent, call, scope.values);
   const args = tool.input.normalize(expanded);
   const problems = validators.validate(tool.input.schema, args); // which fills in the defaults
   if (options.validation && problems.length > 0) throw CallFailure.of('invalid_args', 'The arguments do not fit the schema.', problems);
@@ -36,7 +37,7 @@ export async function readArguments(validators: SchemaValidators, call: Resolved
 /** Arguments with texts in the place of references; without references those that were sent. */
 interface TakenArguments {
   readonly args?: JsonObject;
-  readonly outside: ReadArguments['outside'] | undefined;
+  readonly outside?: ReadArguments['outside'] | undefined;
 }
 
 /** A sub-run works with the same references; every other tool receives the values. */

@@ -1,4 +1,11 @@
-import { type ApprovalTerms, type Finding, type RehearsalChange, type RehearsedCall, StorageUnavailableError } from '@toolloop/protocol';
+import {
+  type ApprovalTerms,
+  type Decision,
+  type Finding,
+  type RehearsalChange,
+  type RehearsedCall,
+  StorageUnavailableError,
+} from '@toolloop/protocol';
 import type { CallTransactions } from '../contracts/stores.js';
 import type { Tool } from '../contracts/tool.js';
 import { KeyedMutex } from '../pending/keyed-mutex.js';
@@ -121,7 +128,7 @@ export class CallRehearsal {
     const { validators, resolution, rules } = this.parts;
     const made = { toolCallId: shown.toolCallId, name: shown.tool, arguments: kept.arguments };
     const call = {
-      request: { call: made, step: shown.step, index },
+      request: { call: made, step: shown.step, index, outside: kept.outside ?? [] },
       scope: { ...scope, emit: () => undefined, rehearsal },
       startedAt: new Date(),
       options: rules.optionsFor(tool, scope.options),
@@ -234,7 +241,6 @@ function keptCall(
 ): KeptCall {
   const { spec, entity } = tool;
   const isAsked = decision?.kind === 'require_approval';
-  const { reason = '', approval = [] } = decision ?? {};
   return {
     shown: {
       toolCallId: request.call.toolCallId,
@@ -244,18 +250,21 @@ function keptCall(
       ...(entity && { instanceId: entity.instanceId }),
       effect: spec.effect,
       args: shownArguments(input.args, tool.input.hidden),
-      ...(isAsked && { reason }),
+      ...(isAsked && { reason: decision.reason }),
       ...told,
     },
     arguments: input.canonical,
+    ...(input.outside && { outside: input.outside }),
     index: request.index,
-    terms: isAsked ? (approval.length > 0 ? approval : ANY_TERMS) : [],
+    terms: isAsked ? termsOf(decision) : [],
     ...(before && { before }),
   };
 }
 
 /** An approval without terms is that of the actor of the run. */
-const ANY_TERMS: readonly ApprovalTerms[] = [{}];
+function termsOf({ approval = [] }: Decision): readonly ApprovalTerms[] {
+  return approval.length > 0 ? approval : [{}];
+}
 
 /** A tool that says it can be rehearsed, and where it is declared. */
 export interface RehearsedTool {

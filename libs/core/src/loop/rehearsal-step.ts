@@ -125,6 +125,7 @@ export class RehearsalStep {
       step,
       index,
       approvedAs: sha256(kept.arguments),
+      outside: kept.outside ?? [],
       ...(wasBegun && { mayHaveRun: true }),
     };
     const tool = state.toolset.findCallable(kept.shown.tool);

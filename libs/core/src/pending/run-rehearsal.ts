@@ -1,5 +1,6 @@
 import { type ApprovalTerms, isJsonList, isJsonObject, type JsonObject, type JsonValue, type RehearsedCall } from '@toolloop/protocol';
 import type { Tool } from '../contracts/tool.js';
+import type { OutsideArgument } from '../policy/value-references.js';
 import { canonicalJson, sha256 } from '../schema/canonical-json.js';
 import { type Form, list, NUMBER, object, optional, partly, TEXT } from '../schema/saved-form.js';
 
@@ -15,6 +16,8 @@ export interface KeptCall {
   readonly shown: RehearsedCall;
   /** Its canonical arguments. */
   readonly arguments: string;
+  /** The arguments that hold text from outside, which have no references any more. @default none */
+  readonly outside?: readonly OutsideArgument[];
   /** The position among the calls of its step, from 0. */
   readonly index: number;
   /** The people whom policy wants to approve it; none where it needs no approval. */
@@ -37,6 +40,7 @@ export const SAVED_REHEARSAL: Form<readonly KeptCall[]> = list(
       args: partly<JsonObject>(),
     }),
     arguments: TEXT,
+    outside: optional(list(object<OutsideArgument>({ name: TEXT, from: list(TEXT) }))),
     index: NUMBER,
     terms: list(partly<ApprovalTerms>()),
     before: optional(FINGERPRINT),

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { ActorDirectory, type JsonObject, PendingService, type Policy, tool, ToolLoopService } from '@toolloop/core';
+import { ActorDirectory, type JsonObject, type LoopRequest, PendingService, type Policy, tool, ToolLoopService } from '@toolloop/core';
 import { DirectiveService } from '@toolloop/core/directives';
 import { EndorsementService } from '@toolloop/core/runs';
 import { AccountStore, MemoryAccountStore, type SessionAccount } from '@toolloop/core/stores';
@@ -106,7 +106,7 @@ async function application(
     written: new Promise<readonly string[]>((resolve) => {
       module.get(DirectiveService).events$.subscribe(({ status }) => void (status === 'succeeded' && resolve(notes)));
     }),
-    run: (tenant = 'acme') => loop.run(ask({ tenant })),
+    run: (tenant = 'acme', more: Partial<LoopRequest> = {}) => loop.run(ask({ tenant, ...more })),
     loop,
     endorsements: module.get(EndorsementService),
   };
@@ -194,6 +194,17 @@ describe('invariant 15: a store that remembers', () => {
     expect(await endorsements.isFromOutside('notes', operator)).toBe(true);
     const later = await run();
     expect(later.messages.find(({ role }) => role === 'tool')).toMatchObject({ content: expect.stringMatching(/^⟦v1-/) });
+  });
+
+  it('invariant 15: gives back from outside what was rehearsed with such a text, once it is performed', async () => {
+    const { run, loop, pending, endorsements } = await application([[read, addReference, done]], { flow: 'values' });
+    const { runId } = await run('acme', { rehearse: true });
+    expect(await endorsements.isFromOutside('notes', operator)).toBe(false);
+    const [asked] = await pending.inbox(operator);
+    await pending.answer({ rehearsalId: asked?.id ?? '', decision: 'approve' }, operator, runId);
+    expect((await (await loop.resume(runId, operator)).result).rehearsal).toMatchObject({ status: 'performed' });
+    expect(notes).toEqual([LETTER]);
+    expect(await endorsements.isFromOutside('notes', operator)).toBe(true);
   });
 
   it('invariant 15: gives back from outside what a person changed a word of', async () => {
