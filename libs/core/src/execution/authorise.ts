@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { HttpException } from '@nestjs/common';
 import type { Decision, JsonObject, ToolFailure } from '@toolloop/protocol';
 import { isUsable, type PendingAnswer, type PendingApproval } from '../contracts/pending.js';
@@ -7,6 +8,7 @@ import { isExpired } from '../pending/pending.service.js';
 import { decide, subjectOf } from '../policy/policy-engine.js';
 import { areSamePeople } from '../policy/rules.js';
 import { CountedSpending } from '../policy/spending.js';
+import type { OutsideArgument } from '../policy/value-references.js';
 import { canonicalJson, fromCanonical, sha256 } from '../schema/canonical-json.js';
 import { compileReveal } from '../schema/reveal.js';
 import type { SchemaValidators } from '../schema/validators.js';
@@ -264,8 +266,15 @@ export class Authorisation {
     const reading = await readInput(tool.input, args, options);
     if ('problems' in reading) throw CallFailure.of('invalid_args', 'The arguments are not valid.', reading.problems);
     const { outside } = call.input;
-    return { canonical, args, built: reading.value, ...(outside && { outside }) };
+    return { canonical, args, built: reading.value, ...(outside && { outside: carriedOn(outside, call.input.args, args) }) };
   }
+}
+
+/** The arguments that hold text from outside once pipes have changed some: what they put into another one is from outside there as well. */
+function carriedOn(outside: readonly OutsideArgument[], before: JsonObject, after: JsonObject): readonly OutsideArgument[] {
+  const from = outside.flatMap((one) => one.from);
+  const changed = Object.keys(after).filter((name) => from.length > 0 && !isDeepStrictEqual(before[name], after[name]));
+  return [...outside, ...changed.map((name) => ({ name, from }))];
 }
 
 const OTHER_ARGUMENTS = 'The arguments would not be those that were approved, so the call was not made.';

@@ -22,12 +22,16 @@ interface Finder {
 const MONTHS = 'jan feb mar apr may jun jul aug sep oct nov dec'.split(' ');
 const MONTH = String.raw`(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?`;
 const CURRENCY = String.raw`(?:[$€£¥]|\b(?:usd|eur|gbp|chf|jpy|sek|nok|dkk|pln|czk|inr|cad|aud|dollars?|euros?|pounds?|francs?)\b)`;
-const DIGITS = String.raw`\d+(?:[.,'’]\d+)*`;
+const DIGITS = String.raw`\d{1,30}(?:[.,'’]\d{1,30}){0,9}`;
 
 /** In the order in which they take what they find. */
 const FINDERS: readonly Finder[] = [
   { kind: 'address', pattern: /\bhttps?:\/\/[^\s<>"'`)\]]+[^\s<>"'`)\].,;:!?]/gi, read: ([text]) => addressOf(text) },
-  { kind: 'email', pattern: /[\p{L}\p{N}._%+-]+@[\p{L}\p{N}-]+(?:\.[\p{L}\p{N}-]+)+/giu, read: ([text]) => text.toLowerCase() },
+  {
+    kind: 'email',
+    pattern: /(?<![\p{L}\p{N}._%+-])[\p{L}\p{N}._%+-]+@[\p{L}\p{N}-]+(?:\.[\p{L}\p{N}-]+)+/giu,
+    read: ([text]) => text.toLowerCase(),
+  },
   { kind: 'iban', pattern: /\b[A-Z]{2}\d{2}(?:[A-Z\d]{11,30}|(?: [A-Z\d]{4}){2,7}(?: [A-Z\d]{1,3})?)\b/g, read: ([text]) => ibanOf(text) },
   { kind: 'date', pattern: /\b(\d{4})-(\d\d)-(\d\d)(?!\d)/g, read: ([, year, month, day]) => dateOf(year, month, day) },
   { kind: 'date', pattern: /\b(\d{1,2})\.(\d{1,2})\.(\d{4})\b/g, read: ([, day, month, year]) => dateOf(year, month, day) },
@@ -69,8 +73,9 @@ const NO_CONSENT =
   /\b(?:no|not|never|none|nor|neither|without|except|but|instead|rather|than|avoid|don['’]?t|do not|doesn['’]?t|won['’]?t|can['’]?t|cannot|shouldn['’]?t|mustn['’]?t|isn['’]?t|kein\w*|nicht|nie|niemals|ohne|statt|außer|pas|jamais|sans|ni|nunca|sin)\b/i;
 const RANGE =
   /\b(?:between|from|up to|at (?:most|least)|more than|less than|over|under|above|below|about|around|approximately|until|before|after|max(?:imum)?|min(?:imum)?|zwischen|bis|höchstens|mindestens|etwa|ungefähr)\W*$/i;
-/** The end of a range: the number behind `and` in "between 5 and 50". */
-const RANGE_END = /\b(?:between|from|zwischen|von|entre|de)\b[^.;!?]*(?:\b(?:and|to|until|till|bis|und|et|y|à|a)\b|[-–—])\s*$/i;
+/** The beginning of a range, and what stands before its end: the number behind `and` in "between 5 and 50". */
+const RANGE_BEGIN = /\b(?:between|from|zwischen|von|entre|de)\b/i;
+const RANGE_END = /(?:\b(?:and|to|until|till|bis|und|et|y|à|a)\b|[-–—])\s*$/i;
 const CONTINUED = /^\s*(?:-|–|—|to\s*\P{L}?\d|and above|or (?:more|less|fewer|above|below)|bis\b|oder\b|±)/iu;
 /** A sentence that takes back what was asked for before it. */
 const REVOKED =
@@ -250,22 +255,40 @@ function kindsOf(text: string): readonly NamedValue[] {
 /** The values of a sentence that it consents to. */
 function valuesIn(sentence: string): readonly NamedValue[] {
   const values: NamedValue[] = [];
+  const consents = consentIn(sentence);
   let rest = sentence;
   for (const { kind, pattern, read } of FINDERS) {
+    let left = '';
     for (const found of rest.matchAll(pattern)) {
       const value = read(found);
       if (kind === 'id' && value === undefined) continue;
-      const before = sentence.slice(0, found.index);
-      const isConsent =
-        !NO_CONSENT.test(before) &&
-        !RANGE.test(before) &&
-        !RANGE_END.test(before) &&
-        !CONTINUED.test(sentence.slice(found.index + found[0].length));
-      if (value !== undefined) values.push({ kind, value: isConsent ? value : '' });
-      rest = rest.slice(0, found.index) + ' '.repeat(found[0].length) + rest.slice(found.index + found[0].length);
+      const end = found.index + found[0].length;
+      if (value !== undefined) values.push({ kind, value: consents(found.index, end) ? value : '' });
+      left += rest.slice(left.length, found.index) + ' '.repeat(found[0].length);
     }
+    rest = left + rest.slice(left.length);
   }
   return values;
+}
+
+/** The most characters beside a value that are read for a bound or the end of a range. */
+const BESIDE = 200;
+
+/** Returns what tells whether a sentence consents to a value at a place. A long sentence may name many. */
+function consentIn(sentence: string): (start: number, end: number) => boolean {
+  const negation = firstEndIn(sentence, NO_CONSENT);
+  const range = firstEndIn(sentence, RANGE_BEGIN);
+  return (start, end) => {
+    const before = sentence.slice(Math.max(0, start - BESIDE), start);
+    const isNegated = negation <= start || NO_CONSENT.test(before);
+    const isRange = RANGE.test(before) || (range <= start && RANGE_END.test(before));
+    return !isNegated && !isRange && !CONTINUED.test(sentence.slice(end, end + BESIDE));
+  };
+}
+
+function firstEndIn(sentence: string, pattern: RegExp): number {
+  const found = pattern.exec(sentence);
+  return found ? found.index + found[0].length : Infinity;
 }
 
 function addressOf(text: string): string | undefined {

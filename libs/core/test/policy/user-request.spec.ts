@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { JsonObject, JsonValue } from '@toolloop/core';
 import type { JSONSchema7 } from 'json-schema';
 import { UserRequest } from '../../src/policy/user-request.js';
+import { cpuSecondsOf } from '../fixtures/time.js';
 import { subjectOf } from './subjects.js';
 
 const inputSchema: JSONSchema7 = {
@@ -129,6 +130,14 @@ describe('the values that a user names', () => {
     expect(asksFor('Transfer 100 EUR of money, ordered by mistake.', { amount: 100, reason: 'ordered_by_mistake' })).toBe(true);
   });
 });
+
+it.each(['do not ', 'DE89 3704 0044 ', '50 EUR ', '1,', 'a@', 'to 5 ', 'Wait, ', 'between 5 and ', 'A1-', '9', ' ', 'May '])(
+  'what a user names is found in a time that grows with the words: %s',
+  (unit) => {
+    const prompt = `Transfer money: ${unit.repeat(Math.ceil(100_000 / unit.length))}`;
+    expect(cpuSecondsOf(() => asksFor(prompt, { amount: 50, to: 'A1-A1' }))).toBeLessThan(3);
+  },
+);
 
 describe('the tool that a user names', () => {
   it.each([

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { Injectable, type PipeTransform, UsePipes } from '@nestjs/common';
 import {
   clientTool,
   type JsonObject,
@@ -7,12 +8,13 @@ import {
   subRunTool,
   tool,
   ToolField,
+  ToolInput,
   ToolLoopService,
   ToolProvider,
   ToolSource,
 } from '@toolloop/core';
 import { Expose } from 'class-transformer';
-import { IsString, MaxLength } from 'class-validator';
+import { IsOptional, IsString, MaxLength } from 'class-validator';
 import { RunService } from '@toolloop/core/runs';
 import { toolSearch } from '@toolloop/core/strategies';
 import type { Tool } from '../../src/contracts/tool.js';
@@ -82,9 +84,33 @@ class StrangersBox {
   }
 }
 
+class Letter {
+  @IsOptional()
+  @IsString()
+  to?: string;
+
+  @IsString()
+  body!: string;
+}
+
+const posted: Letter[] = [];
+const addressing: PipeTransform<Letter, Letter> = { transform: ({ body }) => Object.assign(new Letter(), { to: body, body: 'Hello.' }) };
+
+/** Writes to whom a text is about. */
+@Injectable()
+@ToolProvider({ namespace: 'post' })
+class PostTools {
+  @UsePipes(addressing)
+  @LlmTool({ description: 'Sends a letter.', effect: 'external_side_effect', reveal: [], labels: { decisive: ['to'] } })
+  send(@ToolInput() letter: Letter): void {
+    posted.push(letter);
+  }
+}
+
 const read = calls(call('mail__read', {}));
 const change = calls(call('notes__file', { list: 'home', text: 'x' }));
 const done = text('Done.');
+const postsNewest: ScriptedTurn = (request) => calls(call('post__send', { body: newestIn(request) }));
 const filesNewest: ScriptedTurn = (request) => calls(call('notes__file', { list: 'home', text: newestIn(request) }));
 
 /** Runs a script at `values`, and keeps what the model was sent. */
@@ -102,6 +128,12 @@ async function played(script: readonly ScriptedTurn[], { tools = [], ...options 
 }
 
 describe('invariant 15: a text that no model may read', () => {
+  it('invariant 15: is asked about where a pipe has put it into an argument that decides', async () => {
+    const { loop } = await played([read, postsNewest], { providers: [PostTools] });
+    expect((await loop.run(ask())).toolCalls[1]).toMatchObject({ status: 'waiting', decision: { rule: 'flow: values' } });
+    expect(posted).toEqual([]);
+  });
+
   it('invariant 15: is hidden in the results of `tools__search`, and the tool that it describes taints the run', async () => {
     class Strangers extends ToolSource {
       override readonly origin = { source: 'mcp', trusted: false };
