@@ -276,9 +276,11 @@ function resultsIn(result: JsonValue): readonly JsonValue[] {
   return enveloped === undefined ? [result] : [result, enveloped];
 }
 
+/** Tells whether a name is that of an entity's tool, of an instance or of all of them. The name of an instance has no underscore, which those of other tools may have. */
 function isOfInstance(declaredId: string, toolName: string): boolean {
   const [prefix = '', method] = declaredId.split('*', 2);
-  return method !== undefined && toolName.startsWith(prefix) && toolName.endsWith(method);
+  if (method === undefined || !toolName.startsWith(prefix) || !toolName.endsWith(method)) return false;
+  return toolName.length >= prefix.length + method.length && !toolName.slice(prefix.length, -method.length).includes('_');
 }
 
 function valuesAt(value: JsonValue, [key, ...rest]: readonly string[]): readonly JsonValue[] {

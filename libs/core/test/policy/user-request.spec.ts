@@ -121,6 +121,14 @@ describe('the values that a user names', () => {
     expect(isOf('Refund 50 EUR of the newest invoice.', 'A-100')).toBe(false);
   });
 
+  it.each(['do not ', 'DE89 3704 0044 ', '50 EUR ', '1,', 'a@', 'to 5 ', 'Wait, ', 'between 5 and ', 'A1-', '9', ' ', 'May '])(
+    'are found in a time that grows with the words: many of %j',
+    (unit) => {
+      const prompt = `Transfer money: ${unit.repeat(Math.ceil(100_000 / unit.length))}`;
+      expect(cpuSecondsOf(() => asksFor(prompt, { amount: 50, to: 'A1-A1' }))).toBeLessThan(3);
+    },
+  );
+
   it('may be two where the call takes both', () => {
     expect(asksFor('Transfer money to a@x.org and b@x.org.', { to: ['a@x.org', 'b@x.org'] })).toBe(true);
   });
@@ -130,14 +138,6 @@ describe('the values that a user names', () => {
     expect(asksFor('Transfer 100 EUR of money, ordered by mistake.', { amount: 100, reason: 'ordered_by_mistake' })).toBe(true);
   });
 });
-
-it.each(['do not ', 'DE89 3704 0044 ', '50 EUR ', '1,', 'a@', 'to 5 ', 'Wait, ', 'between 5 and ', 'A1-', '9', ' ', 'May '])(
-  'what a user names is found in a time that grows with the words: %s',
-  (unit) => {
-    const prompt = `Transfer money: ${unit.repeat(Math.ceil(100_000 / unit.length))}`;
-    expect(cpuSecondsOf(() => asksFor(prompt, { amount: 50, to: 'A1-A1' }))).toBeLessThan(3);
-  },
-);
 
 describe('the tool that a user names', () => {
   it.each([
