@@ -18,18 +18,18 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     for (const tarball of packStaged(staged, 'release/packed').values()) console.log(tarball);
     return [];
   },
-  try: (staged, work) => tryInApplications(staged, work),
+  try: (staged, work) => tryInApplications(staged, work, names),
   publish: (staged, work) => {
     for (const args of publishCommands(staged, work, REPOSITORY)) console.log(npm(...args));
     return [];
   },
 };
 
-const [, , name = ''] = process.argv;
+const [, , name = '', ...names] = process.argv;
 const command = COMMANDS[name];
 if (command) await run(command);
 else {
-  console.error(`Usage: npm run release -- ${Object.keys(COMMANDS).join('|')}`);
+  console.error(`Usage: npm run release -- ${Object.keys(COMMANDS).join('|')}, after try the names of applications`);
   process.exitCode = 2;
 }
 

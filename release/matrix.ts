@@ -7,15 +7,20 @@ import { packStaged, type StagedPackage } from './packages.js';
 /**
  * Publishes every package to a registry on this machine, makes fresh applications with them, and tests, builds and starts each.
  *
+ * @param only the names of the applications that are tried; all where there is none
  * @returns a sentence for each application that does not work
  */
-export async function tryInApplications(staged: readonly StagedPackage[], work: string): Promise<readonly string[]> {
+export async function tryInApplications(
+  staged: readonly StagedPackage[],
+  work: string,
+  only: readonly string[],
+): Promise<readonly string[]> {
   await using registry = await LocalRegistry.start(join(work, 'registry'));
   registry.publish(packStaged(staged, join(work, 'tarballs')).values());
   const folder = join(work, 'applications');
   mkdirSync(folder);
   const problems: string[] = [];
-  for (const application of FRESH_APPLICATIONS) {
+  for (const application of FRESH_APPLICATIONS.filter(({ name }) => only.length === 0 || only.includes(name))) {
     const started = performance.now();
     const problem = await problemOf(new Workplace(folder, application, registry.env), application);
     const { name, node, startedOn = node, manager } = application;
