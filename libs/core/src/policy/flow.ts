@@ -352,11 +352,12 @@ function isPrivateContent(message: Message): boolean {
   return message.labels?.reads !== 'public';
 }
 
-/** The user's words since the last answer to them: what they had asked for before it was done, or refused. */
+/** The user's last words, with nothing of a model or a tool between them: what they had asked for before was done or refused by then. */
 function wordsOfTurn(messages: readonly Message[]): readonly string[] {
-  const answered = messages.findLastIndex((message) => message.role === 'assistant' && (message.toolCalls ?? []).length === 0);
+  const last = messages.findLastIndex(isOfUser);
+  const before = messages.slice(0, Math.max(0, last)).findLastIndex(({ role }) => role === 'assistant' || role === 'tool');
   return messages
-    .slice(answered + 1)
+    .slice(before + 1)
     .filter(isOfUser)
     .flatMap(textsOf);
 }

@@ -163,6 +163,14 @@ describe('invariant 15: a result by its fields', () => {
     expect(second.finishReason).toBe('waiting');
   });
 
+  it('invariant 15: goes by them also where the turn before was not answered', async () => {
+    const shop = await shopOf([pay, look, pay]);
+    const first = await shop.run(ask({ prompt: 'Pay the invoice: $100.', conversationId: 'c-1', limits: { steps: 1 } }));
+    expect(first.finishReason).toBe('max_steps');
+    const second = await shop.run(ask({ prompt: 'Does anyone like it?', conversationId: 'c-1' }));
+    expect(second.finishReason).toBe('waiting');
+  });
+
   it('invariant 15: counts the bits of a conversation, and goes unasked in its next turn where the user asks for it then', async () => {
     const ends: string[] = [];
     for (const outsideBits of [4, 1]) {
