@@ -99,7 +99,7 @@ const vueOfSite = {
 
 /** A page as the search reads it: of the reference the names alone, or its index would be most of the site. */
 function searched(source, env, md) {
-  const text = env.relativePath.startsWith('reference/api/') ? (source.match(/^#{1,3} .+$/gm) ?? []).join('\n\n') : source;
+  const text = env.relativePath.includes('reference/api/') ? (source.match(/^#{1,3} .+$/gm) ?? []).join('\n\n') : source;
   return md.render(text, env);
 }
 
@@ -107,6 +107,7 @@ export default defineConfig({
   title: 'Toolloop',
   description: 'Lets a language model use a NestJS application',
   srcDir: '..',
+  head: [['link', { rel: 'icon', href: 'data:,' }]], // or each page asks for one that is not there
   srcExclude: [
     '!(docs|libs|bench|CHANGELOG.md)/**',
     '!(CHANGELOG).md',
