@@ -87,6 +87,7 @@ onChromium('the console in a browser', () => {
     await mia.keyboard.press('g');
     await mia.keyboard.press('i');
     await mia.getByRole('heading', { name: 'Refund 446.75 EUR for order o-1021' }).waitFor();
+    await mia.getByText('What its run had read is shown to operators').waitFor();
     await picture(mia, 'inbox');
     expect(await barriersOn(mia)).toEqual([]);
     await mia.locator('#main').focus();
@@ -117,6 +118,12 @@ onChromium('the console in a browser', () => {
     await alice.locator('.belt-group.entity').waitFor();
     await picture(alice, 'run');
     expect(await barriersOn(alice)).toEqual([]);
+    await alice.getByRole('link', { name: 'c-123' }).press('Enter');
+    await alice.locator('.way').getByText('/0/id').waitFor();
+    await alice.locator('.way').getByText('/instance').waitFor();
+    await picture(alice, 'path');
+    expect(await barriersOn(alice)).toEqual([]);
+    await alice.getByRole('link', { name: 'Story' }).click();
     await alice.locator('#main').focus();
     for (let step = 0; step < 18; step += 1) await alice.keyboard.press('ArrowLeft');
     await alice.locator('.belt-group.entity').waitFor({ state: 'detached' });
@@ -128,6 +135,10 @@ onChromium('the console in a browser', () => {
     await alice.getByRole('button', { name: 'Fork the run' }).click();
     await alice.getByText('fork after step 1').waitFor();
     expect(alice.url()).not.toBe(address);
+    await alice.goto(address);
+    await alice.getByRole('button', { name: 'Rehearse' }).click();
+    await alice.getByRole('button', { name: 'Rehearse it' }).press('Enter');
+    await alice.locator('.run-head .chip', { hasText: 'Rehearse' }).waitFor();
     await alice.context().close();
   });
 
@@ -137,6 +148,9 @@ onChromium('the console in a browser', () => {
     await operator.getByLabel('Name').fill('John');
     await operator.keyboard.press('Enter');
     await operator.getByRole('cell', { name: 'c-123' }).waitFor();
+    await operator.getByText('Typical (p50)').waitFor();
+    await operator.getByRole('button', { name: 'Find out' }).click();
+    await operator.locator('.reach', { hasText: 'alice' }).getByText('can call it').first().waitFor();
     await picture(operator, 'tools-dark');
     expect(await barriersOn(operator)).toEqual([]);
     for (const [turn, other] of [

@@ -14,6 +14,7 @@ const SCREENS = [
   'runs/a-run',
   'runs/a-run/timeline',
   'runs/a-run/events',
+  'runs/a-run/path/c-123',
   'inbox',
   'tools/crm__searchCustomers',
   'why/orders__sendReceipt',

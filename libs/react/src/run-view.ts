@@ -91,6 +91,8 @@ export interface RunView {
   readonly tools: readonly BeltTool[];
   readonly subRuns: Readonly<Record<string, RunView>>;
   readonly usage?: Usage;
+  /** The use of each answer of the model, by its step. */
+  readonly usageByStep: Readonly<Record<number, Usage>>;
   readonly rehearsal?: RehearsalRequest;
   readonly report?: RehearsalReport;
   readonly finishReason?: FinishReason;
@@ -102,7 +104,7 @@ export interface RunView {
   readonly lastSequence: number;
 }
 
-export const EMPTY_RUN: RunView = { status: 'starting', step: 0, parts: [], tools: [], subRuns: {}, lastSequence: 0 };
+export const EMPTY_RUN: RunView = { status: 'starting', step: 0, parts: [], tools: [], subRuns: {}, usageByStep: {}, lastSequence: 0 };
 
 /**
  * Adds an event to the view of its run. An event of a type that it does not know changes nothing but the sequence.
@@ -126,7 +128,7 @@ function changed(view: RunView, event: LoopEvent): RunView {
     case 'reasoning-delta':
       return withText(view, event);
     case 'usage':
-      return { ...view, usage: event.total };
+      return { ...view, usage: event.total, usageByStep: { ...view.usageByStep, [event.step]: event.usage } };
     case 'warning':
       return { ...view, parts: [...view.parts, { kind: 'warning', code: event.code, text: event.message, since: event.sequence }] };
     case 'run-end':

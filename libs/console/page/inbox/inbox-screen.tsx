@@ -3,12 +3,13 @@ import { useObserved } from '@toolloop/react';
 import type { WaitingRequest } from '@toolloop/client';
 import { Icon } from '../parts/icon.js';
 import { RequestView } from '../parts/request-view.js';
-import { sentenceOf } from '../parts/request-words.js';
+import { groupOf, sentenceOf } from '../parts/request-words.js';
 import { ShareBar } from '../parts/share-bar.js';
 import { Failed, Loading, Notice } from '../parts/states.js';
 import { useChange, useConsole } from '../shell/console-context.js';
 import { isWriting } from '../shell/frame.js';
 import { go, hrefOf } from '../shell/route.js';
+import { Evidence, mayReadRun } from './evidence.js';
 
 /** Everything that waits: what this person may answer first, of it the riskiest, then what expires soonest. */
 function InboxScreen({ selected }: { readonly selected: string | undefined }): ReactNode {
@@ -37,7 +38,7 @@ function InboxScreen({ selected }: { readonly selected: string | undefined }): R
         )}
         <ul className="rows">
           {sorted.slice(0, MOST_SHOWN).map((entry) => (
-            <Row key={entry.id} entry={entry} isChosen={entry === chosen} />
+            <Row key={entry.id} entry={entry} isChosen={entry === chosen} siblings={groupOf(entry, sorted).length} />
           ))}
         </ul>
         {sorted.length > MOST_SHOWN && <p className="muted">{t('result.more', { n: sorted.length - MOST_SHOWN })}</p>}
@@ -60,7 +61,14 @@ function expiryOf({ request }: WaitingRequest): number {
   return Date.parse(request.expiresAt);
 }
 
-function Row({ entry, isChosen }: { readonly entry: WaitingRequest; readonly isChosen: boolean }): ReactNode {
+interface RowProps {
+  readonly entry: WaitingRequest;
+  readonly isChosen: boolean;
+  /** The requests of its group, of which one decision can be taken. */
+  readonly siblings: number;
+}
+
+function Row({ entry, isChosen, siblings }: RowProps): ReactNode {
   const { words } = useConsole();
   const { id, kind, request, requestedBy, mayAnswer } = entry;
   return (
@@ -73,6 +81,7 @@ function Row({ entry, isChosen }: { readonly entry: WaitingRequest; readonly isC
           <strong>{sentenceOf(entry, words)}</strong>
           <small className="muted">
             {words.t(`request.${kind}`)}
+            {siblings > 1 ? ` · ${words.t('inbox.ofGroup', { n: siblings })}` : ''}
             {requestedBy === undefined ? '' : ` · ${requestedBy}`} · {words.ago(request.expiresAt)}
           </small>
         </span>
@@ -84,7 +93,7 @@ function Row({ entry, isChosen }: { readonly entry: WaitingRequest; readonly isC
 const KIND_ICONS = { approval: 'audit', question: 'why', client: 'tools', rehearsal: 'play' } as const;
 
 function Item({ entry }: { readonly entry: WaitingRequest }): ReactNode {
-  const { words } = useConsole();
+  const { words, session } = useConsole();
   const { t } = words;
   const { request, requestedBy, createdAt } = entry;
   const [total] = useState(() => expiryOf(entry) - Date.parse(createdAt ?? new Date().toISOString()));
@@ -102,9 +111,12 @@ function Item({ entry }: { readonly entry: WaitingRequest }): ReactNode {
         <ShareBar share={total > 0 ? left / total : 0} label={t('inbox.timeLeft')} />
       </header>
       <RequestView open={entry} onAnswered={() => go('inbox')} />
-      <a className="run-link" href={hrefOf('runs', request.runId)}>
-        {t('inbox.openRun')} <Icon name="open" size={14} />
-      </a>
+      {entry.kind === 'approval' && <Evidence entry={entry} request={entry.request} />}
+      {mayReadRun(entry, session) && (
+        <a className="run-link" href={hrefOf('runs', request.runId)}>
+          {t('inbox.openRun')} <Icon name="open" size={14} />
+        </a>
+      )}
     </section>
   );
 }

@@ -1,5 +1,6 @@
 import { type ReactNode, useId, useState } from 'react';
 import type { CallPart, RunView } from '@toolloop/react';
+import type { Usage } from '@toolloop/protocol';
 import { useWords } from '../shell/console-context.js';
 import { hrefOf } from '../shell/route.js';
 import type { Words } from '../words/words.js';
@@ -38,7 +39,7 @@ export function CallCard({ call, run, isLive = true }: CallCardProps): ReactNode
           {words.t(isOpen ? 'call.less' : 'call.more')}
         </button>
       </header>
-      <Chips call={call} />
+      <Chips call={call} run={run} />
       {record?.status === 'succeeded' && record.result !== undefined && record.result !== null && (
         <div className="call-result">
           <ResultView value={record.result} form={call.presentation?.result} />
@@ -75,10 +76,12 @@ function lineOf({ request, args, typed, record, tool }: CallPart): string {
   return preview ?? ([whose, given].filter(Boolean).join(' · ') || tool);
 }
 
-function Chips({ call: { effect, record, decision, directive, request } }: { readonly call: CallPart }): ReactNode {
+function Chips({ call, run }: CallCardProps): ReactNode {
+  const { effect, record, decision, directive } = call;
   const words = useWords();
   const { t } = words;
-  const isTainted = request?.kind === 'question' && request.request.isTainted;
+  const isTainted = isAfterOthers(call, run);
+  const usage = record?.subRun?.usage ?? usageOf(call, run);
   return (
     <ul className="chips" aria-label={t('call.facts')}>
       {effect && <li className={`chip effect-${effect}`}>{t(`effect.${effect}`)}</li>}
@@ -88,9 +91,30 @@ function Chips({ call: { effect, record, decision, directive, request } }: { rea
       {directive && <li className="chip caution">{t('call.directive', { status: directive.status })}</li>}
       {record?.truncated && <li className="chip">{t('call.truncated')}</li>}
       {record && record.attempt > 1 && <li className="chip">{t('call.attempt', { n: record.attempt })}</li>}
+      {usage && <li className="chip">{usageText(usage, words)}</li>}
+      {call.isOfOthers && <li className="chip">{t('call.ofOthers')}</li>}
       {isTainted && <li className="chip danger">{t('call.tainted')}</li>}
     </ul>
   );
+}
+
+/** Tells whether the run had read what others may have written: as the server says of what waits, and otherwise by the results of earlier steps. */
+function isAfterOthers({ step, effect, request }: CallPart, { parts }: RunView): boolean {
+  if (request?.kind === 'approval' || request?.kind === 'question') return request.request.isTainted === true;
+  if (effect === undefined || effect === 'read_only') return false;
+  return parts.some((part) => part.kind === 'call' && part.isOfOthers && part.step < step);
+}
+
+/** The use of the answer that asked for the call, on the first call that it asked for. */
+function usageOf({ step, since }: CallPart, { parts, usageByStep }: RunView): Usage | undefined {
+  const first = parts.find((part) => part.kind === 'call' && part.step === step);
+  return first?.since === since ? usageByStep[step] : undefined;
+}
+
+/** Tokens, and the cost where it is known. */
+export function usageText({ inputTokens, outputTokens, costUsd }: Usage, words: Words): string {
+  const tokens = words.t('run.tokens', { n: inputTokens + outputTokens });
+  return costUsd === undefined || costUsd === 0 ? tokens : `${tokens} · ${words.money(costUsd, 'USD')}`;
 }
 
 function answerText({ answer }: CallPart, { t }: Words): string {

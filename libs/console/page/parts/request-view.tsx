@@ -1,14 +1,14 @@
-import { type SubmitEvent, type ReactNode, useState } from 'react';
+import { type ReactNode, useState } from 'react';
 import { type OpenRequest, type RequestAnswer, requestIdOf, useObserved } from '@toolloop/react';
-import { type Amendment, ToolLoopHttpError, type WaitingRequest } from '@toolloop/client';
+import { type Amendment, type DecisionReach, ToolLoopHttpError, type WaitingRequest } from '@toolloop/client';
 import type { ApprovalRequest, PendingReply, RehearsalRequest, ToolPreview } from '@toolloop/protocol';
 import { useConsole, useWords } from '../shell/console-context.js';
-import { isJsonObject } from '../office/json-lines.js';
 import { Icon } from './icon.js';
+import { DecisionForm } from './decision-form.js';
 import { ResultView, valueText } from './result-view.js';
 import { SchemaForm } from './schema-form.js';
 
-interface RequestViewProps {
+export interface RequestViewProps {
   readonly open: OpenRequest | { readonly kind: 'rehearsal'; readonly request: RehearsalRequest };
   readonly answer?: RequestAnswer | undefined;
   readonly isLive?: boolean;
@@ -41,10 +41,10 @@ export function RequestView({ open, answer, isLive = true, onAnswered }: Request
   );
 }
 
-interface Answering {
+export interface Answering {
   readonly problem: string | undefined;
   readonly isBusy: boolean;
-  readonly send: (reply: PendingReply, amend?: Amendment) => void;
+  readonly send: (reply: PendingReply, amend?: Amendment, reach?: DecisionReach) => void;
 }
 
 /** Sends an answer. Of two people who answer at once the second is told who was first. */
@@ -52,10 +52,12 @@ function useAnswering({ kind, request }: RequestViewProps['open'], onAnswered?: 
   const { client, pending, announce, words } = useConsole();
   const [problem, setProblem] = useState<string>();
   const [isBusy, setBusy] = useState(false);
-  const send: Answering['send'] = (reply, amend) => {
+  const send: Answering['send'] = (reply, amend, reach) => {
     setBusy(true);
-    const isDecision = 'approvalId' in reply && reply.decision !== 'withdraw' && amend !== undefined;
-    const sent = isDecision ? client.decide(reply.approvalId, reply.decision, reply.reason, amend) : client.answer(request.runId, reply);
+    const isDecision = 'approvalId' in reply && reply.decision !== 'withdraw' && (amend !== undefined || reach !== undefined);
+    const sent = isDecision
+      ? client.decide(reply.approvalId, reply.decision, reply.reason, amend, reach)
+      : client.answer(request.runId, reply);
     sent
       .then(() => {
         announce(words.t('request.sent'));
@@ -99,13 +101,19 @@ function Asked({ open }: Pick<RequestViewProps, 'open'>): ReactNode {
   }
 }
 
-function ApprovalAsked({ request: { preview, reason, presentation, args } }: { readonly request: ApprovalRequest }): ReactNode {
+function ApprovalAsked({ request: { preview, reason, presentation, args, isTainted } }: { readonly request: ApprovalRequest }): ReactNode {
+  const { t } = useWords();
   return (
     <>
       <p className="request-question">{presentation?.confirm ?? preview?.sentence}</p>
       {presentation?.confirm !== undefined && preview && <p className="request-sentence">{preview.sentence}</p>}
       {preview?.changes && <Diff changes={preview.changes} />}
       {!preview?.changes && Object.keys(args).length > 0 && <ResultView value={args} />}
+      {isTainted && (
+        <p className="warning-line">
+          <Icon name="alert" size={15} /> {t('request.tainted')}
+        </p>
+      )}
       <p className="request-reason">
         <Icon name="audit" size={15} /> {reason}
       </p>
@@ -176,79 +184,6 @@ function AnswerForm({ open, isBusy, send }: FormProps): ReactNode {
     }
     default:
       return <DecisionForm {...{ open, isBusy, send }} />;
-  }
-}
-
-type DecisionProps = Pick<Answering, 'isBusy' | 'send'> & {
-  readonly open: Extract<RequestViewProps['open'], { readonly kind: 'approval' | 'rehearsal' }>;
-};
-
-/** A yes, or a no with its reason, which the model reads. */
-function DecisionForm({ open, isBusy, send }: DecisionProps): ReactNode {
-  const { t } = useWords();
-  const [problem, setProblem] = useState<string>();
-  const { mayRemember, mayEdit } = open.kind === 'approval' ? open.request : NOT_AMENDED;
-  const decide = (decision: 'approve' | 'deny', form: HTMLFormElement): void => {
-    const typed = new FormData(form);
-    const reason = typed.get('reason');
-    const said = { decision, ...(typeof reason === 'string' && reason.trim() !== '' && { reason }) };
-    if (open.kind === 'rehearsal') return send({ rehearsalId: open.request.rehearsalId, ...said });
-    const amend = decision === 'approve' ? amendmentIn(typed, open.request) : {};
-    if (amend === undefined) return setProblem(t('request.notJson'));
-    setProblem(undefined);
-    send({ approvalId: open.request.approvalId, ...said }, Object.keys(amend).length > 0 ? amend : undefined);
-  };
-  const submit = (event: SubmitEvent<HTMLFormElement>): void => {
-    event.preventDefault();
-    decide(event.nativeEvent.submitter?.getAttribute('value') === 'deny' ? 'deny' : 'approve', event.currentTarget);
-  };
-  return (
-    <form className="decision" onSubmit={submit}>
-      <label className="field">
-        <span>{t('request.reason')}</span>
-        <input name="reason" maxLength={1000} autoComplete="off" />
-      </label>
-      {mayEdit && open.kind === 'approval' && (
-        <label className="field">
-          <span>{t('request.edit')}</span>
-          <textarea name="args" className="code" rows={4} spellCheck={false} defaultValue={JSON.stringify(open.request.args, null, 2)} />
-        </label>
-      )}
-      {problem !== undefined && (
-        <p className="problem" role="alert">
-          {problem}
-        </p>
-      )}
-      {mayRemember && (
-        <label className="check">
-          <input type="checkbox" name="remember" /> {t('request.remember')}
-        </label>
-      )}
-      <div className="actions">
-        <button type="submit" value="approve" className="button primary" disabled={isBusy} data-key="a">
-          <Icon name="check" size={16} /> {t('request.approve')}
-        </button>
-        <button type="submit" value="deny" className="button danger" disabled={isBusy} data-key="d">
-          <Icon name="cross" size={16} /> {t('request.deny')}
-        </button>
-      </div>
-    </form>
-  );
-}
-
-const NOT_AMENDED = { mayEdit: false, mayRemember: false };
-
-/** The changes that the person has made to the call; undefined where they are no object. Arguments that stay as they were are none. */
-function amendmentIn(typed: FormData, { args }: ApprovalRequest): Amendment | undefined {
-  const text = typed.get('args');
-  const remember = typed.get('remember') !== null && { remember: true };
-  if (typeof text !== 'string') return { ...remember };
-  try {
-    const value: unknown = JSON.parse(text);
-    if (!isJsonObject(value)) return undefined;
-    return { ...remember, ...(JSON.stringify(value) !== JSON.stringify(args) && { args: value }) };
-  } catch {
-    return undefined;
   }
 }
 

@@ -9,3 +9,13 @@ export function sentenceOf({ kind, request }: WaitingRequest, { t }: Words): str
   const preview = kind === 'approval' ? request.preview?.sentence : undefined;
   return preview ?? nameOf(request.tool, request.presentation);
 }
+
+/** The requests of which one decision can be taken: calls of one kind that a step makes, all of which the person may decide. */
+export function groupOf(entry: WaitingRequest, all: readonly WaitingRequest[]): readonly ApprovalEntry[] {
+  if (entry.kind !== 'approval') return [];
+  const { group } = entry.request;
+  const approvals = all.filter((one): one is ApprovalEntry => one.kind === 'approval' && one.mayAnswer === true);
+  return group === undefined ? [entry] : approvals.filter(({ request }) => request.group === group);
+}
+
+type ApprovalEntry = Extract<WaitingRequest, { readonly kind: 'approval' }>;

@@ -1,4 +1,4 @@
-import type { ReactNode } from 'react';
+import { createContext, type ReactNode, useContext } from 'react';
 import type { JsonObject, JsonValue, ToolPresentation } from '@toolloop/protocol';
 import { useWords } from '../shell/console-context.js';
 import type { Words } from '../words/words.js';
@@ -44,7 +44,7 @@ function Table({ rows }: { readonly rows: readonly JsonObject[] }): ReactNode {
             <tr key={index}>
               {columns.map((column) => (
                 <td key={column} className={typeof row[column] === 'number' ? 'figure' : undefined}>
-                  {valueText(row[column], words)}
+                  <Value value={row[column]} />
                 </td>
               ))}
             </tr>
@@ -65,10 +65,30 @@ function Metrics({ value }: { readonly value: JsonObject }): ReactNode {
       {Object.entries(value).map(([name, one]) => (
         <div key={name}>
           <dt>{nameOf(name)}</dt>
-          <dd>{valueText(one, words)}</dd>
+          <dd>
+            <Value value={one} />
+          </dd>
         </div>
       ))}
     </dl>
+  );
+}
+
+/** The address at which the way of a value through its run is shown; absent where there is no such page. */
+export const ValueAddress = createContext<((value: string) => string) | undefined>(undefined);
+
+const SHORTEST_LINKED = 2;
+
+/** A value that leads to its way through the run, where there is one to show. */
+function Value({ value }: { readonly value: JsonValue | undefined }): ReactNode {
+  const words = useWords();
+  const addressOf = useContext(ValueAddress);
+  const text = valueText(value, words);
+  if (!addressOf || (typeof value !== 'string' && typeof value !== 'number') || String(value).length < SHORTEST_LINKED) return text;
+  return (
+    <a className="value" href={addressOf(String(value))} title={words.t('path.of')}>
+      {text}
+    </a>
   );
 }
 

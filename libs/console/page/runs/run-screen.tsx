@@ -1,8 +1,10 @@
-import { type ReactNode, useEffect, useMemo, useState } from 'react';
+import { type ReactNode, useCallback, useEffect, useMemo, useState } from 'react';
 import { EMPTY_RUN, type RunState, useRun, withEvent } from '@toolloop/react';
 import { RunOutcome, RunParts } from '../chat/chat-screen.js';
 import { Belt } from '../parts/belt.js';
+import { usageText } from '../parts/call-card.js';
 import { Icon } from '../parts/icon.js';
+import { ValueAddress } from '../parts/result-view.js';
 import { Failed, Loading } from '../parts/states.js';
 import { useConsole } from '../shell/console-context.js';
 import { isWriting } from '../shell/frame.js';
@@ -10,8 +12,9 @@ import { hrefOf } from '../shell/route.js';
 import { EventList } from './event-list.js';
 import { RunActions } from './run-actions.js';
 import { Timeline } from './timeline.js';
+import { ValuePathView } from './value-path.js';
 
-const READINGS = ['story', 'timeline', 'events'] as const;
+const READINGS = ['story', 'timeline', 'events', 'path'] as const;
 type Reading = (typeof READINGS)[number];
 
 interface RunScreenProps {
@@ -20,7 +23,7 @@ interface RunScreenProps {
 }
 
 /** One run in three readings of one log. The scrubber moves all of them through time, and the belt with them. */
-function RunScreen({ runId, path: [asked] }: RunScreenProps): ReactNode {
+function RunScreen({ runId, path: [asked, value] }: RunScreenProps): ReactNode {
   const { client, words } = useConsole();
   const { t } = words;
   const state = useRun(client, runId);
@@ -34,6 +37,7 @@ function RunScreen({ runId, path: [asked] }: RunScreenProps): ReactNode {
     [events, position, last, view],
   );
   useScrubKeys(position, last, setAt);
+  const addressOf = useCallback((one: string) => hrefOf('runs', runId, 'path', one), [runId]);
   return (
     <div className="run with-belt">
       <section className="thread" aria-label={t('run.title')}>
@@ -41,7 +45,7 @@ function RunScreen({ runId, path: [asked] }: RunScreenProps): ReactNode {
         <nav className="tabs" aria-label={t('run.readings')}>
           {READINGS.map((one) => (
             <a key={one} href={hrefOf('runs', runId, one)} aria-current={one === reading ? 'page' : undefined}>
-              {t(one === 'events' ? 'run.log' : `run.${one}`)}
+              {t(one === 'events' ? 'run.log' : one === 'path' ? 'path.title' : `run.${one}`)}
             </a>
           ))}
         </nav>
@@ -49,12 +53,15 @@ function RunScreen({ runId, path: [asked] }: RunScreenProps): ReactNode {
         {progress === 'loading' && !error && <Loading rows={4} />}
         <div className="reading">
           {reading === 'story' && (
-            <div className="answer">
-              <RunParts run={shown} isLive={position >= last} />
-              <RunOutcome run={shown} />
-            </div>
+            <ValueAddress value={addressOf}>
+              <div className="answer">
+                <RunParts run={shown} isLive={position >= last} />
+                <RunOutcome run={shown} />
+              </div>
+            </ValueAddress>
           )}
           {reading === 'timeline' && <Timeline events={events} position={position} />}
+          {reading === 'path' && <ValuePathView run={shown} runId={runId} value={value} />}
           {reading === 'events' && <EventList events={events} position={position} onMove={setAt} />}
         </div>
         {last > 0 && <Scrubber {...{ position, last, at: events[position - 1]?.timestamp, isLive: progress === 'live' }} onMove={setAt} />}
@@ -65,11 +72,12 @@ function RunScreen({ runId, path: [asked] }: RunScreenProps): ReactNode {
 }
 export default RunScreen; // oxlint-disable-line import/no-default-export -- React's lazy loads a default
 
-function RunHeader({ runId, state: { run, view, reading } }: { readonly runId: string; readonly state: RunState }): ReactNode {
+function RunHeader({ runId, state: { run, view, reading, events } }: { readonly runId: string; readonly state: RunState }): ReactNode {
+  const [first] = events;
+  const conversationId = first?.type === 'run-start' ? first.conversationId : undefined;
   const { words } = useConsole();
   const { t } = words;
   const { usage, step, model, startedAt, lastAt } = view;
-  const tokens = (usage?.inputTokens ?? 0) + (usage?.outputTokens ?? 0);
   return (
     <header className="bar-top run-head">
       <div>
@@ -82,7 +90,7 @@ function RunHeader({ runId, state: { run, view, reading } }: { readonly runId: s
           {view.isRehearsal && <li className="chip caution">{t('chat.rehearse')}</li>}
           {model !== undefined && <li className="chip">{model}</li>}
           <li className="chip">{t('run.steps', { n: step })}</li>
-          {tokens > 0 && <li className="chip">{t('run.tokens', { n: tokens })}</li>}
+          {usage && <li className="chip">{usageText(usage, words)}</li>}
           {startedAt !== undefined && lastAt !== undefined && (
             <li className="chip">{words.duration(Date.parse(lastAt) - Date.parse(startedAt))}</li>
           )}
@@ -93,7 +101,7 @@ function RunHeader({ runId, state: { run, view, reading } }: { readonly runId: s
           )}
         </ul>
       </div>
-      {run && <RunActions run={run} view={view} />}
+      {run && <RunActions run={run} view={view} conversationId={conversationId} />}
     </header>
   );
 }

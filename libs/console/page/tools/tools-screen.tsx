@@ -8,6 +8,7 @@ import { SchemaForm } from '../parts/schema-form.js';
 import { Failed, Loading, Notice } from '../parts/states.js';
 import { useConsole } from '../shell/console-context.js';
 import { hrefOf } from '../shell/route.js';
+import { ToolFacts } from './tool-facts.js';
 
 /** The tools that this person's model may call, each with a form that calls it through the same checks. */
 function ToolsScreen({ selected }: { readonly selected: string | undefined }): ReactNode {
@@ -95,6 +96,7 @@ function Unlisted({ id, stop, onSwitched }: SwitchProps): ReactNode {
         </ul>
       </header>
       {stop ? <Switch {...{ id, stop, onSwitched }} /> : <Notice icon="tools" title={words.t('tools.ofEntity')} />}
+      <ToolFacts id={id} />
     </section>
   );
 }
@@ -159,6 +161,7 @@ function ToolItem({ tool, stop, onSwitched }: ToolItemProps): ReactNode {
       <Switch {...{ id, stop, onSwitched }} />
       <h3>{t('tools.try')}</h3>
       <TryTool tool={tool} />
+      <ToolFacts id={id} />
       <details className="schema">
         <summary>{t('tools.schema')}</summary>
         <pre className="json">{JSON.stringify(inputSchema, null, 2)}</pre>
