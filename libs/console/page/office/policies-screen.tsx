@@ -18,7 +18,7 @@ function PoliciesScreen({ selected }: { readonly selected: string | undefined })
   const maySee = session.may.includes('policy');
   const load = useCallback(async () => (maySee ? withStarted(await client.policies()) : []), [client, maySee]);
   const { value: versions, error, reload } = useLoaded(load);
-  const chosen = selected ?? (maySee ? undefined : STOPS);
+  const chosen = maySee ? selected : STOPS;
   const version = chosen === undefined ? versions?.[0] : versions?.find(({ number }) => String(number) === chosen);
   return (
     <div className="policies split">

@@ -12,7 +12,7 @@ import { hrefOf } from '../shell/route.js';
 import { EventList } from './event-list.js';
 import { RunActions } from './run-actions.js';
 import { Timeline } from './timeline.js';
-import { ValuePathView } from './value-path.js';
+import { ValuePathView } from './value-path-view.js';
 
 const READINGS = ['story', 'timeline', 'events', 'path'] as const;
 type Reading = (typeof READINGS)[number];

@@ -84,9 +84,13 @@ export function Frame({ route, children }: { readonly route: Route; readonly chi
 function NavItem({ section: { id, icon, word, needs }, isHere }: { readonly section: Section; readonly isHere: boolean }): ReactNode {
   const { words, session } = useConsole();
   const isLocked = needs !== undefined && !session.may.includes(needs);
+  const link = useRef<HTMLAnchorElement>(null);
+  useEffect(() => {
+    if (isHere) link.current?.scrollIntoView({ block: 'nearest', inline: 'nearest' }); // in a narrow window they lie in one line
+  }, [isHere]);
   return (
     <li className={`nav-${id}`}>
-      <a className="nav-link" href={hrefOf(id)} aria-current={isHere ? 'page' : undefined}>
+      <a ref={link} className="nav-link" href={hrefOf(id)} aria-current={isHere ? 'page' : undefined}>
         <Icon name={icon} />
         <span>{words.t(word)}</span>
         {isLocked && <Icon name="lock" size={14} />}
