@@ -98,6 +98,8 @@ export async function assemble(events: AsyncIterable<ModelEvent>): Promise<Model
 export interface EventBatches {
   /** Resolves to the next events; undefined at the end. Asked again only once it has answered. */
   next(): Promise<readonly ModelEvent[] | undefined>;
+  /** `true` once it is known that nothing follows what came last, which saves asking. */
+  readonly hasEnded?: boolean;
   /** Ends the answer early. What it reads from is closed. */
   close(): void | Promise<void>;
 }
@@ -122,10 +124,13 @@ export class BatchedEvents implements AsyncGenerator<ModelEvent, void, undefined
     while (!this.hasEnded && this.signal?.aborted !== true) {
       const event = this.events.next();
       if (event.done !== true) return event;
-      const batch = await this.batches.next().catch((error: unknown) => {
-        this.hasEnded = true;
-        throw error;
-      });
+      const batch =
+        this.batches.hasEnded === true
+          ? undefined
+          : await this.batches.next().catch((error: unknown) => {
+              this.hasEnded = true;
+              throw error;
+            });
       if (batch === undefined) this.hasEnded = true;
       else this.events = batch[Symbol.iterator]();
     }

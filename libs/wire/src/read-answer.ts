@@ -114,7 +114,7 @@ export function readAnswer(answer: WireAnswer, source: AnswerSource): BatchedEve
 class AnswerReading implements EventBatches {
   private readonly own = new AbortController();
   private hasBegun = false;
-  private hasEnded = false;
+  private isClosed = false;
   private failure: { readonly error: unknown } | undefined;
   private clock: AttemptClock | undefined;
   private body: BodyReading | undefined;
@@ -124,12 +124,17 @@ class AnswerReading implements EventBatches {
     private readonly source: AnswerSource,
   ) {}
 
+  /** A failure is still to be thrown behind what came last. */
+  get hasEnded(): boolean {
+    return this.isClosed && this.failure === undefined;
+  }
+
   next(): Promise<readonly ModelEvent[] | undefined> {
     return this.read().catch((error: unknown) => this.failed(error));
   }
 
   readonly close = (): void => {
-    this.hasEnded = true;
+    this.isClosed = true;
     this.source.signal?.removeEventListener('abort', this.abort);
     this.closeBody();
   };
@@ -140,21 +145,27 @@ class AnswerReading implements EventBatches {
     if (this.failure !== undefined) throw this.failure.error;
     const warnings = this.hasBegun ? [] : this.begin();
     if (warnings.length > 0) return warnings;
-    while (!this.hasEnded) {
+    while (!this.isClosed) {
       this.body ??= await this.opened();
       const events = await this.body?.next(this.source.signal);
+      this.closeBehind(events);
       if (events !== undefined) return events;
-      this.closeBody();
-      if (!this.answer.isPaused || this.own.signal.aborted) this.close();
     }
     return undefined;
+  }
+
+  /** Closes what is over once these events came, the last ones or none. */
+  private closeBehind(events: readonly ModelEvent[] | undefined): void {
+    if (events !== undefined && this.body?.isOver !== true) return;
+    if (!this.answer.isPaused || this.own.signal.aborted) this.close();
+    else if (events === undefined) this.closeBody();
   }
 
   private begin(): readonly ModelEvent[] {
     const { signal, warnings = [] } = this.source;
     this.hasBegun = true;
-    this.hasEnded ||= signal?.aborted === true;
-    if (this.hasEnded) return [];
+    this.isClosed ||= signal?.aborted === true;
+    if (this.isClosed) return [];
     signal?.addEventListener('abort', this.abort, { once: true });
     return warnings.map((message) => ({ type: 'warning', message }));
   }
@@ -165,7 +176,7 @@ class AnswerReading implements EventBatches {
     this.clock = clock;
     clock.listen();
     const body = await untilAborted(source.open(own.signal), own.signal);
-    if (this.hasEnded) body?.close();
+    if (this.isClosed) body?.close();
     if (clock.error !== undefined) throw clock.error;
     return body && new BodyReading(answer, body, clock);
   }
@@ -204,6 +215,8 @@ function untilAborted(opening: Promise<ResponseBody | undefined>, signal: AbortS
 
 /** The reading of one body. */
 class BodyReading {
+  /** `true` once nothing of the body is left. */
+  isOver = false;
   private readonly decoder: AnswerDecoder;
 
   constructor(
@@ -225,12 +238,22 @@ class BodyReading {
       if (clock.error !== undefined && !this.answer.isWhole) throw clock.error;
       if (signal?.aborted) return undefined;
       const events = this.decoded(bytes);
+      if (this.isWhollyHere) await this.finish();
       if (events.length > 0) return events;
     }
     if (decoder.failure !== undefined) throw decoder.failure;
-    const draining = body.drain();
-    if (draining) await draining;
+    await this.finish();
     return undefined;
+  }
+
+  private get isWhollyHere(): boolean {
+    return this.body.isComplete && this.decoder.done && this.decoder.failure === undefined;
+  }
+
+  private finish(): Promise<void> | undefined {
+    if (this.isOver) return undefined;
+    this.isOver = true;
+    return this.body.drain();
   }
 
   private decoded(bytes: Uint8Array | undefined): readonly ModelEvent[] {
@@ -303,6 +326,11 @@ export class ResponseBody {
     if (signal?.aborted) this.close();
   }
 
+  /** `true` once all of it is here, though it may not be read yet. */
+  get isComplete(): boolean {
+    return this.bytes?.isComplete === true;
+  }
+
   get isAborted(): boolean {
     return this.signal?.aborted ?? false;
   }
@@ -319,7 +347,7 @@ export class ResponseBody {
   }
 
   private async drained(first: Uint8Array | Promise<Uint8Array | undefined>): Promise<void> {
-    const timer = this.bytes?.isComplete === true ? undefined : setTimeout(this.close, DRAIN_MS);
+    const timer = this.isComplete ? undefined : setTimeout(this.close, DRAIN_MS);
     try {
       for (let bytes = await first; bytes !== undefined;) bytes = await this.bytes?.read();
     } catch {

@@ -1,7 +1,8 @@
 import type { Type } from '@nestjs/common';
 import { isObject, type JsonValue, type ValueOrigin } from '@toolloop/protocol';
-import { Allow, ValidateIf } from 'class-validator';
+import type * as ClassValidator from 'class-validator';
 import type { JSONSchema7Type, JSONSchema7TypeName } from 'json-schema';
+import { createRequire } from 'node:module';
 import 'reflect-metadata';
 import {
   BOOLEAN,
@@ -16,6 +17,13 @@ import {
   TEXT,
 } from '../findings/options.js';
 import { recordMember } from './llm-tool.decorator.js';
+
+const require = createRequire(import.meta.url);
+
+/** Loads class-validator with the first class that needs it: it is a sixth of what the import of this package takes. */
+export function classValidator(): typeof ClassValidator {
+  return require('class-validator') as typeof ClassValidator;
+}
 
 /** The description of a named argument for the model. Overrides the parameter's TypeScript type. */
 export interface ToolParamOptions {
@@ -195,6 +203,7 @@ export function ToolField(options: ToolFieldOptions): PropertyDecorator {
   return (prototype, property) => {
     if (typeof property === 'symbol') return; // JSON has no symbols
     const recorded: FieldContext = { options, designType: Reflect.getMetadata('design:type', prototype, property) };
+    const { Allow, ValidateIf } = classValidator();
     Allow({ context: { [TOOL_FIELD_CONTEXT]: recorded } })(prototype, property);
     if (options.nullable === true) ValidateIf(isNotNull)(prototype, property);
   };

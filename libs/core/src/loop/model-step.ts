@@ -188,7 +188,7 @@ export async function readModel(model: LanguageModel, request: ModelRequest, rea
 
 async function readAll(events: InterruptibleBatches, take: EventTaker, signal: AbortSignal): Promise<void> {
   try {
-    for (let batch = await events.next(); batch; batch = await events.next()) {
+    for (let batch = await events.next(); batch; batch = events.hasEnded ? undefined : await events.next()) {
       const slowReader = takeAll(batch, take, signal);
       if (slowReader) await slowReader;
     }

@@ -64,6 +64,10 @@ export class InterruptibleBatches {
     signal.addEventListener('abort', this.interrupt, { once: true });
   }
 
+  get hasEnded(): boolean {
+    return this.batches.hasEnded === true;
+  }
+
   next(): Promise<readonly ModelEvent[] | undefined> {
     if (this.signal.aborted) return Promise.reject(Interruption.from(this.signal));
     return new Promise((resolve, reject) => {
@@ -107,6 +111,11 @@ export class Attempt implements EventBatches {
     if (before === NO_USAGE) return reported;
     if (reported === NO_USAGE) return before;
     return { ...addUsage(before, reported), ...(hidesCost(before, reported) && { hasUnknownCost: true }) };
+  }
+
+  /** An answer that has shown nothing has not ended well, and is asked again for its failure. */
+  get hasEnded(): boolean {
+    return this.shown && this.batches?.hasEnded === true;
   }
 
   get hasShown(): boolean {

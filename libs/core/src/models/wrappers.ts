@@ -96,6 +96,10 @@ class RetriedAnswer implements EventBatches {
     return undefined;
   }
 
+  get hasEnded(): boolean {
+    return this.attempt?.hasEnded === true;
+  }
+
   close(): void | Promise<void> {
     return this.attempt?.close();
   }

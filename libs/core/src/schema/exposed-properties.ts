@@ -1,11 +1,10 @@
 import type { Type } from '@nestjs/common';
 import { type Audience, isObject } from '@toolloop/protocol';
-import { TransformationType } from 'class-transformer';
 import { distance } from 'fastest-levenshtein';
 import 'reflect-metadata';
 import { knownFieldOf, TOOL_FIELD, type ToolFieldOptions } from '../decorators/tool-parameters.decorator.js';
 import { validationRulesOf } from './property-metadata.js';
-import { transformMetadata as storage } from './transform-metadata.js';
+import { CLASS_TO_PLAIN, transformMetadata as storage } from './transform-metadata.js';
 
 export const AUDIENCES: readonly Audience[] = ['model', 'ui', 'audit'];
 
@@ -217,7 +216,7 @@ function exposuresOf(type: Type): ReadonlyMap<string, Exposure> {
 }
 
 function excludedFrom(type: Type): ReadonlySet<string> {
-  return new Set(storage.getExcludedProperties(type, TransformationType.CLASS_TO_PLAIN));
+  return new Set(storage.getExcludedProperties(type, CLASS_TO_PLAIN));
 }
 
 function isOnlyInput({ toClassOnly, toPlainOnly }: ExposureOptions): boolean {
@@ -300,10 +299,10 @@ function enumKindOf(designType: unknown): ScalarKind | undefined {
 
 /** Returns the transforms of a property in the direction of plain objects, inherited ones first. */
 export function transformsOf(type: Type, property: string): readonly PropertyTransform[] {
-  return storage.findTransformMetadatas(type, property, TransformationType.CLASS_TO_PLAIN).map(({ transformFn, options }) => ({
+  return storage.findTransformMetadatas(type, property, CLASS_TO_PLAIN).map(({ transformFn, options }) => ({
     groups: options?.groups,
     apply: (value, obj, audience): unknown =>
-      transformFn({ value, obj, key: property, type: TransformationType.CLASS_TO_PLAIN, options: { groups: [audience] } }),
+      transformFn({ value, obj, key: property, type: CLASS_TO_PLAIN, options: { groups: [audience] } }),
   }));
 }
 

@@ -1,14 +1,14 @@
 import type { Type } from '@nestjs/common';
 import type { Audience } from '@toolloop/protocol';
-import { TransformationType } from 'class-transformer';
+import type { TransformationType } from 'class-transformer';
 import type { TypeMetadata } from 'class-transformer/types/interfaces/index.js';
-import { getMetadataStorage, IS_OPTIONAL, MetadataStorage, ValidationTypes } from 'class-validator';
+import type { MetadataStorage } from 'class-validator';
 import type { ValidationMetadata } from 'class-validator/types/metadata/ValidationMetadata.js';
 import 'reflect-metadata';
 import { Secret } from '../contracts/tool-call.js';
-import { isNotNull, toolFieldIn } from '../decorators/tool-parameters.decorator.js';
+import { classValidator, isNotNull, toolFieldIn } from '../decorators/tool-parameters.decorator.js';
 import { boundedExpression } from './patterns.js';
-import { transformMetadata as storage } from './transform-metadata.js';
+import { CLASS_TO_PLAIN, PLAIN_TO_CLASS, transformMetadata as storage } from './transform-metadata.js';
 
 /** One class-validator decorator on one property. */
 export interface ValidationRule {
@@ -43,10 +43,11 @@ export function validationRulesOf(type: Type): ValidationRule[] {
  * a million steps. Where class-validator keeps its metadata elsewhere, its own storage is used.
  */
 function lineageStorage(type: Type): MetadataStorage {
+  const { getMetadataStorage, MetadataStorage: Storage } = classValidator();
   const whole = getMetadataStorage();
   const byTarget: unknown = Reflect.get(whole, 'validationMetadatas');
   if (!(byTarget instanceof Map)) return whole;
-  const lineage = new MetadataStorage();
+  const lineage = new Storage();
   for (let level: object | null = type.prototype as object; level; level = Reflect.getPrototypeOf(level)) {
     for (const metadata of (byTarget.get(level.constructor) ?? []) as ValidationMetadata[]) lineage.addValidationMetadata(metadata);
   }
@@ -68,7 +69,9 @@ function toRule(metadata: ValidationMetadata): ValidationRule {
     arguments: boundedArguments(metadata),
     each: metadata.each ?? false,
     holds: holdsOf(metadata),
-    inert: metadata.constraintCls !== undefined && getMetadataStorage().getTargetValidatorConstraints(metadata.constraintCls).length === 0,
+    inert:
+      metadata.constraintCls !== undefined &&
+      classValidator().getMetadataStorage().getTargetValidatorConstraints(metadata.constraintCls).length === 0,
     field: toolFieldIn(metadata.context),
   };
 }
@@ -101,6 +104,7 @@ function holdsOf({ validateIf, groups }: ValidationMetadata): ValidationRule['ho
 }
 
 function kindOf({ type, name, constraints }: ValidationMetadata): ValidationRule['kind'] {
+  const { IS_OPTIONAL, ValidationTypes } = classValidator();
   switch (type) {
     case ValidationTypes.CONDITIONAL_VALIDATION:
       if (constraints.includes(isNotNull)) return 'allowed'; // the schema says it by its type
@@ -152,8 +156,8 @@ export interface InputProperty {
  * of a property whose class does not have it.
  */
 export function inputPropertiesOf(type: Type): (property: string, recordedType?: unknown) => InputProperty {
-  const arrives = passageOf(type, TransformationType.PLAIN_TO_CLASS);
-  const leaves = passageOf(type, TransformationType.CLASS_TO_PLAIN);
+  const arrives = passageOf(type, PLAIN_TO_CLASS);
+  const leaves = passageOf(type, CLASS_TO_PLAIN);
   return (property, recordedType) => {
     const exposure = storage.findExposeMetadata(type, property)?.options;
     const design: unknown = Reflect.getMetadata('design:type', type.prototype as object, property) ?? recordedType;
@@ -179,7 +183,7 @@ function looksAtObject(typed: TypeMetadata | undefined): boolean {
 }
 
 function isTransformed(type: Type, property: string): boolean {
-  return storage.findTransformMetadatas(type, property, TransformationType.PLAIN_TO_CLASS).length > 0;
+  return storage.findTransformMetadatas(type, property, PLAIN_TO_CLASS).length > 0;
 }
 
 /** Tells whether `@Exclude()` and `@Expose()`, on the property and on the class, let a value pass in one direction. */

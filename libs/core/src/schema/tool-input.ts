@@ -1,18 +1,19 @@
 import type { Type } from '@nestjs/common';
 import type { ArgumentProblem, Finding, JsonValue } from '@toolloop/protocol';
-import { type ClassTransformOptions, plainToInstance } from 'class-transformer';
-import { validate, type ValidationError } from 'class-validator';
+import type { ClassTransformOptions } from 'class-transformer';
+import type { ValidationError } from 'class-validator';
 import type { JSONSchema7, JSONSchema7Type, JSONSchema7TypeName } from 'json-schema';
 import type { ToolCallContext } from '../contracts/tool-call.js';
 import type { ToolInputCodec } from '../contracts/tool.js';
 import type { ToolMethod } from '../decorators/tool-metadata.js';
-import { BOUNDS, TOOL_PARAM, type ToolParameter, type ToolParamOptions } from '../decorators/tool-parameters.decorator.js';
+import { BOUNDS, classValidator, TOOL_PARAM, type ToolParameter, type ToolParamOptions } from '../decorators/tool-parameters.decorator.js';
 import { DtoClasses, type DtoFinding, dtoSchema } from './dto-schema.js';
 import { optionalNullRemoval } from './optional-nulls.js';
 import { designTypeOf, enumValues, INPUT_GROUPS, numberNames, type ValueType } from './property-metadata.js';
 import { isJson, type PropertyProblem } from './property-schema.js';
 import { propertyNamesOf } from './subset.js';
 import { pointerSegment } from './validators.js';
+import { classTransformer } from './transform-metadata.js';
 
 /** A codec, and the problems of its declaration. With any, the application does not start. */
 export interface CompiledInput {
@@ -284,7 +285,7 @@ export function instanceBuilder(type: Type, classes = new DtoClasses()): Convert
   const converters: Converters = new Map();
   if (collect(type, classes, converters)) return (args) => instanceOf(type, converters, args);
   return (args) => {
-    const instance: unknown = plainToInstance(type, plainCopy(args), OPTIONS);
+    const instance: unknown = classTransformer().plainToInstance(type, plainCopy(args), OPTIONS);
     return instance;
   };
 }
@@ -353,7 +354,7 @@ const MAX_PROBLEMS = 10;
  */
 export async function instanceProblems(instance: unknown): Promise<readonly ArgumentProblem[]> {
   if (typeof instance !== 'object' || instance === null) return [{ pointer: '', message: 'must be an object' }];
-  const errors = await validate(instance, { forbidUnknownValues: true, validationError: { target: false, value: false } });
+  const errors = await classValidator().validate(instance, { forbidUnknownValues: true, validationError: { target: false, value: false } });
   return errors.flatMap((error) => problemsOf(error, '')).slice(0, MAX_PROBLEMS);
 }
 

@@ -1,11 +1,11 @@
 import { Injectable } from '@nestjs/common';
 import { type ArgumentProblem, isDeeperThan } from '@toolloop/protocol';
-import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv';
-import ajvFormats from 'ajv-formats';
+import type { Ajv, ErrorObject, Options, ValidateFunction } from 'ajv';
 import type { RegExpEngine } from 'ajv/dist/types/index.js';
 import { closest, distance } from 'fastest-levenshtein';
 import type { JSONSchema7 } from 'json-schema';
 import { boundedPattern, expressionOf, foreignMatcher } from './patterns.js';
+import { ajvFormats, ajvModule } from './transform-metadata.js';
 
 /** The deepest arguments that are accepted: far deeper than any real ones, and far shallower than the stack of the code that visits them. */
 const MAX_DEPTH = 100;
@@ -125,7 +125,8 @@ export class SchemaValidators {
  * of schemas takes longer than the rest of an application's start; only a schema from outside is checked against it.
  */
 function createAjv(matcherFor: MatcherFor, { inlineRefs }: Pick<Options, 'inlineRefs'>): Ajv {
-  const ajv = new Ajv({
+  const { Ajv: Engine } = ajvModule();
+  const ajv = new Engine({
     inlineRefs,
     allErrors: true,
     useDefaults: true,
@@ -138,7 +139,7 @@ function createAjv(matcherFor: MatcherFor, { inlineRefs }: Pick<Options, 'inline
     code: { regExp: patternEngine },
     logger: false,
   });
-  ajvFormats.default(ajv);
+  ajvFormats().default(ajv);
   return adaptToClassValidator(ajv, matcherFor);
 }
 
