@@ -50,8 +50,8 @@ export interface DirectiveAuthority {
     readonly outsideBits?: number;
     /** Set where the user asked for this very call. */
     readonly requested?: boolean;
-    /** Set where the model had committed itself to this very call. */
-    readonly committed?: boolean;
+    /** Set where the model had committed itself to this very call; or to what decides it alone. */
+    readonly committed?: boolean | 'decisive';
     /** The arguments that hold text from outside which the model did not read, and the places of those texts. @default none */
     readonly outside?: PolicyCall['outside'];
   };

@@ -11,6 +11,7 @@ import {
 } from '@toolloop/protocol';
 import { AuditTrail } from '../audit/audit-trail.js';
 import type { DirectiveAuthority, DirectiveIntent, DirectiveRecord, DirectiveReference, DirectiveStore } from '../contracts/directive.js';
+import type { CommittableCall } from '../contracts/policy.js';
 import type { Tool, ToolDirective } from '../contracts/tool.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
 import { CallAudit } from '../execution/call-audit.js';
@@ -150,13 +151,15 @@ function authorityOf(actorId: string, call: AuthorisedCall): DirectiveAuthority 
   const { integrity, confidentiality, outsideBits } = scope.flow;
   const instance = tool.entity && { instanceId: tool.entity.instanceId };
   const asked = { args, spent: { calls: scope.spending.calls.filter((one) => one !== charge) }, ...instance };
-  const flow = {
+  const subject = subjectOf(tool, scope.actor);
+  const isFixed = (fixed: CommittableCall['fixed']): boolean => scope.flow.isCommitted(subject, { ...asked, fixed });
+  const flow: DirectiveAuthority['flow'] = {
     integrity,
     confidentiality,
-    traced: wordsIn(args).filter((word) => scope.flow.isTraced(word)),
+    traced: wordsIn({ ...args, ...instance }).filter((word) => scope.flow.isTraced(word)),
     ...(outsideBits < Infinity && { outsideBits }),
-    requested: scope.flow.isRequested(subjectOf(tool, scope.actor), asked),
-    committed: scope.flow.isCommitted(subjectOf(tool, scope.actor), { ...asked, fixed: 'every' }),
+    requested: scope.flow.isRequested(subject, asked),
+    committed: isFixed('every') || (isFixed('decisive') && 'decisive'),
     ...(input.outside && input.outside.length > 0 && { outside: input.outside }),
   };
   const approved = approvalFor(call);

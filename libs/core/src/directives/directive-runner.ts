@@ -312,7 +312,7 @@ function flowOf({ flow }: DirectiveAuthority): InformationFlow {
     outsideBits,
     isRequested: () => requested,
     mayCommit: false,
-    isCommitted: () => committed,
+    isCommitted: (_tool, { fixed }) => committed === true || committed === fixed,
     isTraced: (value) => flow.traced.includes(value),
     isSaid: () => false,
   };
