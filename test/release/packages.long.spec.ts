@@ -76,7 +76,7 @@ describe('the packages as they are published', () => {
   });
 
   it('hold no sources, no specs, no maps, and no comment that leads to a map', () => {
-    const stray = /\.(?:map|tsbuildinfo)$|\.spec\.|(?<!\.d)\.tsx?$/;
+    const stray = /\.(?:map|tsbuildinfo)$|\.spec\.[jt]s$|(?<!\.d)\.tsx?$/;
     const paths = staged.flatMap(({ manifest: { name }, files }) => [...files.keys()].map((path) => `${name}/${path}`));
     expect(paths.filter((path) => stray.test(path))).toEqual([]);
     const scripts = staged.flatMap(({ folder: from, files }) =>
