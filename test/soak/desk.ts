@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { pathToFileURL } from 'node:url';
 
 /** What the process of a desk says about itself. */
 export interface Vitals {
@@ -34,7 +35,7 @@ export interface MeasuredDesk {
 
 type Answer = Vitals & Held & { readonly cpuMs: number };
 
-const PROBE = new URL('probe.mjs', import.meta.url).href;
+const PROBE = pathToFileURL('test/soak/probe.mjs').href;
 
 /** Starts the demo on a free port, with no more of the environment than is given. Run `npm run build` first. */
 export async function startDesk(env: NodeJS.ProcessEnv = {}): Promise<MeasuredDesk> {

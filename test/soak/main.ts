@@ -18,6 +18,9 @@ const MINUTE_MS = 60_000;
 /** How much the heap may have grown since the first minute. */
 const MOST_GROWTH = 0.1;
 const MOST_DELAY_MS = 50;
+/** What is logged of runs that end because of a fault of the provider, and of the last write of a cancelled run, which waits for 35 ms. */
+const EXPECTED =
+  /\[ToolLoop\] (?:ModelError: |Run \S+ failed \(reference )|\[EventOutlet\] (?:JournalSink failed on event \d+, run-end|Interruption: The run was cancelled)/;
 
 await soak();
 
@@ -71,10 +74,6 @@ function problemsOf(measured: readonly Vitals[], counts: VisitCounts, output: st
     ...errorsIn(output),
   ];
 }
-
-/** What is logged of runs that end because of a fault of the provider, and of the last write of a cancelled run, which waits for 35 ms. */
-const EXPECTED =
-  /\[ToolLoop\] (?:ModelError: |Run \S+ failed \(reference )|\[EventOutlet\] (?:JournalSink failed on event \d+, run-end|Interruption: The run was cancelled)/;
 
 /** The errors that the desk has logged and that no visit explains. */
 function errorsIn(output: string): readonly string[] {
