@@ -61,9 +61,14 @@ export class Thread extends Observed<ThreadState> {
   /** Answers what a call asks, and reads on. A durable run is read on already. */
   async answer(runId: string, reply: PendingReply): Promise<AnsweredRequest> {
     const answered = await this.client.answer(runId, reply);
+    this.readOn(runId);
+    return answered;
+  }
+
+  /** Reads on a run of the conversation once what it asked is answered, wherever that was. A durable run is read on already. */
+  readOn(runId: string): void {
     const turn = this.snapshot().turns.find(({ run }) => run.runId === runId);
     if (turn && !this.isDurable) void this.read(turn.id, this.client.resume(runId));
-    return answered;
   }
 
   /** Stops the run that answers. */

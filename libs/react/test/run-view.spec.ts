@@ -130,6 +130,29 @@ describe('a conversation', () => {
     expect(thread.snapshot().turns).toMatchObject([{ question: 'How much?', run: { runId: RUN, status: 'ended' } }]);
   });
 
+  it('reads on a run that is not durable once what it asked is answered elsewhere', async () => {
+    const events = stamped(
+      ...CALL.slice(0, 2),
+      { type: 'approval-request', step: 1, approval: request },
+      { type: 'run-end', finishReason: 'waiting', waitingFor: 'approval', text: '', steps: 1, usage: USAGE },
+      ...CALL.slice(0, 2),
+      ...ANSWER,
+    );
+    const [asked, resumed] = [events.slice(0, 4), events.slice(4)];
+    const thread = new Thread(clientOf({ 'POST /chat': () => asked, [`POST /runs/${RUN}/resume`]: () => resumed }), { durable: false });
+    await thread.ask('How much?');
+    expect(thread.snapshot().status).toBe('waiting');
+    const done = new Promise<void>((resolve) => {
+      thread.subscribe(() => {
+        if (thread.snapshot().status === 'idle') resolve();
+      });
+    });
+    thread.readOn('another run');
+    thread.readOn(RUN);
+    await done;
+    expect(thread.snapshot().turns).toMatchObject([{ run: { status: 'ended', finishReason: 'stop' } }]);
+  });
+
   it('shows that it could not ask', async () => {
     const thread = new Thread(clientOf({}));
     await thread.ask('How much?');

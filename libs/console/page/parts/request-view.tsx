@@ -49,7 +49,7 @@ export interface Answering {
 
 /** Sends an answer. Of two people who answer at once the second is told who was first. */
 function useAnswering({ kind, request }: RequestViewProps['open'], onAnswered?: () => void): Answering {
-  const { client, pending, announce, words } = useConsole();
+  const { client, pending, announce, words, thread } = useConsole();
   const [problem, setProblem] = useState<string>();
   const [isBusy, setBusy] = useState(false);
   const send: Answering['send'] = (reply, amend, reach) => {
@@ -61,6 +61,7 @@ function useAnswering({ kind, request }: RequestViewProps['open'], onAnswered?: 
     sent
       .then(() => {
         announce(words.t('request.sent'));
+        thread.readOn(request.runId);
         onAnswered?.();
       })
       .catch(async (error: unknown) => setProblem(await refusal(error)))
