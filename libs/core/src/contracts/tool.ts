@@ -92,6 +92,14 @@ export interface ResultProjector {
   readonly declared?: Type;
   /** `shown` is told of every object of a class and the JSON that was made of it, which is its own and may be added to. */
   project(value: unknown, audience: Audience, shown?: ProjectionObserver): JsonValue;
+  /** Projects for model and ui, of one value where no class in it shows them otherwise; absent where each is projected by itself. */
+  projectBoth?(value: unknown, shown?: ProjectionObserver): BothProjections;
+}
+
+/** The projections of a result for its two readers. */
+export interface BothProjections {
+  readonly model: JsonValue;
+  readonly ui: () => JsonValue;
 }
 
 /** The way an entity tool finds its instance before a call. */

@@ -13,7 +13,7 @@ import {
 } from '@toolloop/protocol';
 import type { JournalOutcome } from '../contracts/stores.js';
 import type { Attachment } from '../contracts/tool-call.js';
-import type { ProjectionObserver, Tool } from '../contracts/tool.js';
+import type { BothProjections, ProjectionObserver, Tool } from '../contracts/tool.js';
 import { isPermitted } from '../policy/policy-engine.js';
 import { hiddenFailure, readByFields, toldAnswer } from './hide-values.js';
 import { ProjectionError } from '../schema/reveal.js';
@@ -71,22 +71,22 @@ export class ResultDescriber {
     const { resultBytes: mostBytes } = limits;
     if (returned instanceof ResultPage) return describedPage(call, returned);
     const objects = options.availableOperations ? new ShownObjects() : undefined;
-    const shown = this.project(call, live, { audience: 'model', observer: objects?.observe });
-    const model = withoutSecrets(shown, call);
+    const both = this.shown(call, 'model', () => bothProjections(tool, live, objects?.observe));
+    const model = withoutSecrets(both.model, call);
     this.assertDeclared(tool, model);
     const told = this.told(call, { live, attachments, model });
     const metadata = metadataOf(call);
-    const ui = withMetadata(withoutSecrets(this.project(call, live, { audience: 'ui' }), call), metadata);
+    const ui = withMetadata(withoutSecrets(this.shown(call, 'ui', both.ui), call), metadata);
     const sentence = this.sentenceFor(call, told);
     const attached = this.attached(call, attachments);
-    const word = (value: JsonValue): string => {
-      const worded = resultText(call, { live, value: withMetadata(value, metadata), sentence });
-      return attached?.note === undefined ? worded : `${worded}\n${attached.note}`;
-    };
+    const word = (value: JsonValue): string =>
+      resultText(call, { live, value: withMetadata(value, metadata), sentence }) +
+      (attached?.note === undefined ? '' : `\n${attached.note}`);
     const isHidden = told !== model;
     const described = { ...shortened(call, word(told)), ...(isHidden && { isHidden, lasting: cut(word(model), mostBytes) }) };
-    const hinted = described.truncated || isHidden ? undefined : objects?.hinted(() => word(withoutSecrets(shown, call)), mostBytes);
-    return { ...described, ...(hinted && { hinted }), ui: within(ui, mostBytes), ...(attached && { attachments: attached.kept }) };
+    const hinted = described.truncated || isHidden ? undefined : objects?.hinted(() => word(withoutSecrets(both.model, call)), mostBytes);
+    const fitted = within(ui, mostBytes, { told, bytes: described.bytes });
+    return { ...described, ...(hinted && { hinted }), ui: fitted, ...(attached && { attachments: attached.kept }) };
   }
 
   /** The result as the model reads it, labelled by who wrote its fields. An image cannot be hidden, so the labels of the tool hold for what comes with one. */
@@ -121,13 +121,9 @@ export class ResultDescriber {
     }
   }
 
-  private project(
-    { tool, credentials }: ReadCall,
-    live: unknown,
-    { audience, observer }: { readonly audience: Audience; readonly observer?: ProjectionObserver | undefined },
-  ): JsonValue {
+  private shown<Shown>({ tool, credentials }: ReadCall, audience: Audience, project: () => Shown): Shown {
     try {
-      return projected(tool, live, audience, observer);
+      return redacted(audience, project);
     } catch (error) {
       throw this.invalid(tool, error instanceof RedactionError ? error.message : 'the projection failed', { error, credentials });
     }
@@ -151,8 +147,9 @@ export class ResultDescriber {
 /** A result with its projection for the model. */
 type ProjectedResult = Pick<InvokedResult, 'live' | 'attachments'> & { readonly model: JsonValue };
 
-/** A value for the ui: its beginning as text where it is longer than the budget. */
-function within(value: JsonValue, mostBytes: number): JsonValue {
+/** A value for the ui: its beginning as text where it is longer than the budget. What the model was told is no longer than its text, unless it is a text. */
+function within(value: JsonValue, mostBytes: number, { told, bytes }: { readonly told: JsonValue; readonly bytes: number }): JsonValue {
+  if (value === told && typeof value !== 'string' && bytes <= mostBytes) return value;
   const text = JSON.stringify(value);
   return Buffer.byteLength(text) > mostBytes ? cut(text, mostBytes) : value;
 }
@@ -269,14 +266,17 @@ export class RedactionError extends Error {
  *
  * @throws RedactionError if the value is not what the tool declared
  */
-export function projected(
-  tool: Pick<Tool, 'output'>,
-  value: unknown,
-  audience: Audience,
-  shown?: ProjectionObserver,
-): ReturnType<Tool['output']['project']> {
+export function projected({ output }: Pick<Tool, 'output'>, value: unknown, audience: Audience): JsonValue {
+  return redacted(audience, () => output.project(value, audience));
+}
+
+function bothProjections({ output }: Tool, live: unknown, observer: ProjectionObserver | undefined): BothProjections {
+  return output.projectBoth?.(live, observer) ?? { model: output.project(live, 'model', observer), ui: () => output.project(live, 'ui') };
+}
+
+function redacted<Shown>(audience: Audience, project: () => Shown): Shown {
   try {
-    return tool.output.project(value, audience, shown);
+    return project();
   } catch (cause) {
     throw new RedactionError(audience, { cause });
   }

@@ -15,7 +15,14 @@ import type { Tool } from '../contracts/tool.js';
 import { type EntityDefinition, type EntityTool, HeldInstance, instanceIdOf, isForeign } from '../discovery/entity-registry.js';
 import { boundTool } from '../discovery/tool-template.js';
 import type { OperationsOn } from '../execution/result-pages.js';
-import { classOf, exposedPropertiesOf, hiddenPropertiesOf, isVisibleTo } from '../schema/exposed-properties.js';
+import {
+  classOf,
+  exposedPropertiesOf,
+  type ExposedProperty,
+  hiddenPropertiesOf,
+  isVisibleTo,
+  shapeFor,
+} from '../schema/exposed-properties.js';
 
 /** The place where an instance was found. */
 export interface ExtractionContext {
@@ -302,7 +309,7 @@ export class ProviderWalk {
     const known = this.classes.get(type);
     if (known) return known;
     const exposed = exposedPropertiesOf(type);
-    const visible = exposed.filter((property) => !property.method && isVisibleTo(property, 'model'));
+    const visible = exposed.filter((one) => !one.method && isVisibleTo(one, 'model') && mayHoldObjects(one));
     const properties = visible.map((property) => ({ property: property.property, declared: property.nested() }));
     const shown = { exposesAnything: exposed.length > 0, properties, hidden: hiddenPropertiesOf(type, 'model') };
     this.classes.set(type, shown);
@@ -338,6 +345,11 @@ function readProperty(value: object, property: string): unknown {
   } catch {
     return undefined;
   }
+}
+
+/** A property that is declared as a scalar shows no object, whatever it holds. */
+function mayHoldObjects(property: ExposedProperty): boolean {
+  return shapeFor(property, 'model').kind !== 'scalar';
 }
 
 function isPlain(value: object): boolean {

@@ -175,12 +175,12 @@ class OriginWalk {
     if (isOpen && !isVouchedFor(ofKeys)) return this.text(value, place);
     const around = [{ value, schema, inherited: place.inherited }, ...place.around];
     const isHiding = this.reading.hide !== undefined;
-    return Object.fromEntries(
-      Object.entries(value).map(([key, one]) => {
-        const inside = { inherited: place.inherited, around, pointer: isHiding ? `${place.pointer}${pointerSegment(key)}` : '' };
-        return [key, this.value(one, Object.hasOwn(properties, key) ? properties[key] : others, inside)];
-      }),
-    );
+    const inside = { inherited: place.inherited, around, pointer: '' };
+    const shown = Object.entries(value).map(([key, one]): [string, JsonValue] => {
+      const at = isHiding ? { ...inside, pointer: `${place.pointer}${pointerSegment(key)}` } : inside;
+      return [key, this.value(one, Object.hasOwn(properties, key) ? properties[key] : others, at)];
+    });
+    return isHiding ? Object.fromEntries(shown) : value;
   }
 
   private scalar(value: string | number | boolean | null, schema: JSONSchema7, place: Place): JsonValue {
@@ -251,7 +251,8 @@ class OriginWalk {
 
 function resolvedIn(root: JSONSchema7, given: JSONSchema7Definition | undefined): JSONSchema7 {
   if (typeof given !== 'object') return {};
-  const [, place, name = ''] = /^#\/(\$defs|definitions)\/(.+)$/.exec(given.$ref ?? '') ?? [];
+  if (given.$ref === undefined) return given;
+  const [, place, name = ''] = /^#\/(\$defs|definitions)\/(.+)$/.exec(given.$ref) ?? [];
   const definitions = place === undefined ? undefined : root[place === '$defs' ? '$defs' : 'definitions'];
   const found = definitions && Object.hasOwn(definitions, name) ? definitions[name] : undefined;
   return typeof found === 'object' ? found : given;

@@ -48,7 +48,10 @@ interface Field {
   readonly convert: Conversion;
 }
 
-type Fields = Readonly<Record<Audience, readonly Field[]>>;
+interface Fields extends Readonly<Record<Audience, readonly Field[]>> {
+  /** False where the ui sees otherwise what the model sees, or a function decides that. */
+  readonly isForBoth: boolean;
+}
 
 /** The projection of one class. */
 interface ClassPlan {
@@ -90,17 +93,27 @@ export class ProjectionCompiler {
 
   private projection(output: ResolvedOutput): CompiledProjection {
     const plan = this.planOf(output.type);
+    const schema = outputSchema(output);
+    const hasDefaults = JSON.stringify(schema).includes('"default":'); // they are filled in for the model alone
+    const projected = (value: unknown, walk: ProjectionWalk): JsonValue => {
+      try {
+        return this.result(value, output, plan, walk);
+      } catch (cause) {
+        throw walk.failure(cause);
+      }
+    };
+    const project: ResultProjector['project'] = (value, audience, shown) =>
+      projected(value, new ProjectionWalk(output.type.name, audience, shown));
     return {
       declared: output.type,
-      schema: outputSchema(output),
+      schema,
       findings: exposureFindings(output.type),
-      project: (value, audience, shown) => {
-        const walk = new ProjectionWalk(output.type.name, audience, shown);
-        try {
-          return this.result(value, output, plan, walk);
-        } catch (cause) {
-          throw walk.failure(cause);
-        }
+      project,
+      projectBoth: (value, shown) => {
+        const walk = new ProjectionWalk(output.type.name, 'model', shown);
+        const model = projected(value, walk);
+        const isShared = !walk.isForOneReader && !hasDefaults && !shown; // what is shown may be added to
+        return { model, ui: () => (isShared ? model : project(value, 'ui')) };
       },
     };
   }
@@ -146,7 +159,9 @@ export class ProjectionCompiler {
   private fields(source: Readonly<Record<string, unknown>>, key: ProjectionKey, walk: ProjectionWalk, plan: ClassPlan): JsonValue {
     walk.enter(source, key);
     const projected: Record<string, JsonValue> = {};
-    for (const { property, name, transforms, convert } of fieldsOf(source, plan)[walk.audience]) {
+    const fields = fieldsOf(source, plan);
+    if (!fields.isForBoth) walk.isForOneReader = true;
+    for (const { property, name, transforms, convert } of fields[walk.audience]) {
       let value = walk.read(source, property);
       for (const transform of transforms) {
         const current = value;
@@ -199,7 +214,7 @@ export class ProjectionCompiler {
     if (known) return known;
     const properties = exposedPropertiesOf(type);
     const fieldsFor = (audience: Audience) => properties.flatMap((property) => this.fieldFor(property, audience));
-    const fields = { model: fieldsFor('model'), ui: fieldsFor('ui'), audit: fieldsFor('audit') };
+    const fields = fieldsBy(fieldsFor);
     const narrowed = new WeakMap<Type, Fields>();
     const plan = { type, prototype: prototypeOf(type), exposesAnything: properties.length > 0, fields, narrowed };
     this.plans.set(type, plan);
@@ -261,10 +276,16 @@ function fieldsOf(instance: object, plan: ClassPlan): Fields {
   if (!own || own === plan.type) return plan.fields;
   const known = plan.narrowed.get(own);
   if (known) return known;
-  const fieldsFor = (audience: Audience): Field[] => narrowedFields(plan, own, audience);
-  const fields = { model: fieldsFor('model'), ui: fieldsFor('ui'), audit: fieldsFor('audit') };
+  const fields = fieldsBy((audience) => narrowedFields(plan, own, audience));
   plan.narrowed.set(own, fields);
   return fields;
+}
+
+function fieldsBy(fieldsFor: (audience: Audience) => readonly Field[]): Fields {
+  const [model, ui] = [fieldsFor('model'), fieldsFor('ui')];
+  const isSame = ({ name, property, transforms }: Field, index: number): boolean =>
+    ui[index]?.property === property && ui[index].name === name && transforms.length + ui[index].transforms.length === 0;
+  return { model, ui, audit: fieldsFor('audit'), isForBoth: model.length === ui.length && model.every(isSame) };
 }
 
 function narrowedFields({ type, fields }: ClassPlan, own: Type, audience: Audience): Field[] {

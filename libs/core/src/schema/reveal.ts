@@ -295,6 +295,8 @@ export class ProjectionWalk {
   /** The entered objects whose keys are data. */
   private readonly open = new WeakSet<object>();
   private values = 0;
+  /** True once the model and the ui see some object of it otherwise, or that cannot be told. */
+  isForOneReader = false;
 
   constructor(
     private readonly subject: string,

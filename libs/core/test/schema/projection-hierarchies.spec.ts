@@ -180,7 +180,11 @@ describe('invariant 18: of any hierarchy', () => {
           const within = expected(inner, audience);
           const wanted = expected(outer, audience, isOfList ? [within, within] : within);
           const type = entryOf(classes, outer.declared);
-          expect(project(type, isList ? [instance] : instance, audience, isList)).toEqual(isList ? [wanted] : wanted);
+          const result = isList ? [instance] : instance;
+          expect(project(type, result, audience, isList)).toEqual(isList ? [wanted] : wanted);
+          const both = new ProjectionCompiler().compile({ type, list: isList, nullable: false }).projectBoth?.(result);
+          if (audience === 'model') expect(both?.model).toEqual(isList ? [wanted] : wanted);
+          if (audience === 'ui') expect(both?.ui()).toEqual(isList ? [wanted] : wanted);
         }
       }),
       { numRuns: cases(300) },
@@ -198,5 +202,52 @@ describe('invariant 18: of any hierarchy', () => {
       }),
       { numRuns: cases(300) },
     );
+  });
+});
+
+class ForTheUi extends Person {
+  @Expose({ groups: ['ui'] }) override email = 'ada@home.example';
+}
+
+class MaskedForTheUi extends Person {
+  @Transform(() => '***', { groups: ['ui'] }) override email = 'ada@home.example';
+}
+
+class Watched {
+  reads = 0;
+
+  @Expose() get name(): string {
+    this.reads += 1;
+    return `Ada, read ${this.reads} times`;
+  }
+}
+
+describe('the projections for model and ui at once', () => {
+  const both = (type: Class, value: unknown, observer?: () => void) =>
+    new ProjectionCompiler().compile({ type, list: false, nullable: false }).projectBoth?.(value, observer);
+
+  it.each<[string, Class, object]>([
+    ['a class that shows both the same', Person, new Person()],
+    ['a class that hides it from both', Person, new Hidden()],
+    ['a class that shows it to the ui alone', Person, new ForTheUi()],
+    ['a class that masks it for the ui alone', Person, new MaskedForTheUi()],
+    ['such a class within another, and in a list', Team, new Team(new ForTheUi())],
+    ['a class that masks it within another', Team, new Team(new MaskedForTheUi())],
+  ])('invariant 18: are those that each has by itself: %s', (_, type, instance) => {
+    const projections = both(type, instance);
+    expect(projections?.model).toEqual(project(type, instance, 'model'));
+    expect(projections?.ui()).toEqual(project(type, instance, 'ui'));
+  });
+
+  it('are one where no class shows them otherwise, so that getters run once', () => {
+    const watched = new Watched();
+    const projections = both(Watched, watched);
+    expect(projections?.ui()).toBe(projections?.model);
+    expect(watched.reads).toBe(1);
+  });
+
+  it('are two where what is shown may be added to for the model', () => {
+    const projections = both(Person, new Person(), () => undefined);
+    expect(projections?.ui()).not.toBe(projections?.model);
   });
 });
