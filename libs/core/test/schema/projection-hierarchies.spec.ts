@@ -49,6 +49,17 @@ function project(type: Class, value: unknown, audience: Audience = 'model', list
   return new ProjectionCompiler().compile({ type, list, nullable: false }).project(value, audience);
 }
 
+function both(type: Class, value: unknown, observer?: () => void, list = false) {
+  return new ProjectionCompiler().compile({ type, list, nullable: false }).projectBoth?.(value, observer);
+}
+
+/** The same, made for model and ui at once. */
+function atOnce(type: Class, value: unknown, audience: Audience, list: boolean): unknown {
+  const projections = both(type, value, undefined, list);
+  if (audience === 'audit') return project(type, value, audience, list);
+  return audience === 'model' ? projections?.model : projections?.ui();
+}
+
 describe('invariant 18: what the class of an instance hides', () => {
   it.each<[string, object]>([
     ['a subclass with @Exclude()', new Hidden()],
@@ -182,9 +193,7 @@ describe('invariant 18: of any hierarchy', () => {
           const type = entryOf(classes, outer.declared);
           const result = isList ? [instance] : instance;
           expect(project(type, result, audience, isList)).toEqual(isList ? [wanted] : wanted);
-          const both = new ProjectionCompiler().compile({ type, list: isList, nullable: false }).projectBoth?.(result);
-          if (audience === 'model') expect(both?.model).toEqual(isList ? [wanted] : wanted);
-          if (audience === 'ui') expect(both?.ui()).toEqual(isList ? [wanted] : wanted);
+          expect(atOnce(type, result, audience, isList)).toEqual(isList ? [wanted] : wanted);
         }
       }),
       { numRuns: cases(300) },
@@ -223,9 +232,6 @@ class Watched {
 }
 
 describe('the projections for model and ui at once', () => {
-  const both = (type: Class, value: unknown, observer?: () => void) =>
-    new ProjectionCompiler().compile({ type, list: false, nullable: false }).projectBoth?.(value, observer);
-
   it.each<[string, Class, object]>([
     ['a class that shows both the same', Person, new Person()],
     ['a class that hides it from both', Person, new Hidden()],
