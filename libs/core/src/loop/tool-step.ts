@@ -79,7 +79,7 @@ export class ToolStep {
   async callOnce(call: ToolCall, context: ToolStepContext): Promise<MadeCall> {
     const asked = plannedCall(call, 0, context);
     const { live } = context;
-    const granting = isCounted(asked) ? live.plan.meter.takeCalls(meteredCalls([asked], live), live.signal) : undefined;
+    const granting = isCounted(asked) ? live.plan.meter.takeCalls([meteredCall(asked, live)], live.signal) : undefined;
     const grant = granting && (await granting);
     const planned = grant?.calls === 0 ? { ...asked, ...grant.beyond } : asked;
     const noting = this.noted(planned, context);
@@ -253,7 +253,13 @@ async function withinQuotas(
   if (pending?.isPlanned) return planned; // counted when they were first made
   const isDone = (index: number): boolean => done.some(({ record }) => record.index === index);
   const counted = planned.filter((one) => isCounted(one) && !isDone(one.index));
-  const grant = counted.length > 0 ? await live.plan.meter.takeCalls(meteredCalls(counted, live), live.signal) : undefined;
+  const grant =
+    counted.length > 0
+      ? await live.plan.meter.takeCalls(
+          counted.map((one) => meteredCall(one, live)),
+          live.signal,
+        )
+      : undefined;
   const refused = new Set(grant && counted.slice(grant.calls));
   return planned.map((one) => (refused.has(one) ? { ...one, ...grant?.beyond } : one));
 }
@@ -264,14 +270,12 @@ function isCounted({ refusal, meant: { tool } }: PlannedCall): boolean {
 }
 
 /** A call of a durable run has an id: a process that takes the run over may count it again. */
-function meteredCalls(counted: readonly PlannedCall[], { plan, recorder }: LiveRun): readonly MeteredCall[] {
+function meteredCall({ call, meant }: PlannedCall, { plan, recorder }: LiveRun): MeteredCall {
+  const tool = meant.tool?.spec.declaredId ?? call.name;
+  if (plan.isOneCall && !recorder) return { tool };
   const model = plan.isOneCall ? undefined : nameOf(plan.model);
-  const { runId } = plan.execution.run;
-  return counted.map(({ call, meant }) => ({
-    tool: meant.tool?.spec.declaredId ?? call.name,
-    ...(model !== undefined && { model }),
-    ...(recorder && { id: `${runId}/${call.toolCallId}` }),
-  }));
+  const id = recorder && `${plan.execution.run.runId}/${call.toolCallId}`;
+  return { tool, ...(model !== undefined && { model }), ...(id !== undefined && { id }) };
 }
 
 /** Calls that are made together, and the index of the first of them. */
