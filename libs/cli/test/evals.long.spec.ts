@@ -34,7 +34,7 @@ async function runSpec(name: string): Promise<void> {
   );
   const source = readFileSync(at(`${name}.spec.ts`), 'utf8').replace("'@jest/globals'", "'./runner.mjs'");
   const { code } = await transform(source, { ...options, swcrc: false, sourceMaps: false });
-  writeFileSync(at(`${name}.spec.mjs`), code.replace('runs-app.module.js', 'runs-app.module.ts'));
+  writeFileSync(at(`${name}.spec.mjs`), code);
   await import(pathToFileURL(at(`${name}.spec.mjs`)).href);
   const { tests } = (await import(pathToFileURL(at('runner.mjs')).href)) as { readonly tests: readonly (() => Promise<void>)[] };
   expect(tests).toHaveLength(1);
