@@ -130,6 +130,13 @@ onChromium('the console in a browser', () => {
     await alice.getByRole('link', { name: 'Events' }).click();
     await alice.locator('.event.future').first().waitFor();
     const address = alice.url();
+    await alice.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    await alice.getByRole('button', { name: 'Make a test' }).click();
+    expect(await barriersOn(alice)).toEqual([]);
+    await alice.getByRole('button', { name: 'Case: expect what it did' }).click();
+    await alice.getByText('The command is copied.').waitFor();
+    expect(await alice.evaluate('navigator.clipboard.readText()')).toMatch(/^npx toolloop runs case [\w-]+ --to evals\/cases\.json$/);
+    await alice.getByRole('button', { name: 'Close' }).click();
     await alice.getByRole('button', { name: 'Fork' }).click();
     await alice.getByLabel('Last shared step').fill('1');
     await alice.getByRole('button', { name: 'Fork the run' }).click();

@@ -7,7 +7,7 @@ import { nameOf } from '../parts/names.js';
 import { useConsole } from '../shell/console-context.js';
 import { go } from '../shell/route.js';
 
-type Asked = 'cancel' | 'fork' | 'undo' | 'rehearse';
+type Asked = 'cancel' | 'fork' | 'undo' | 'rehearse' | 'keep';
 
 interface RunActionsProps {
   readonly run: Run;
@@ -15,7 +15,7 @@ interface RunActionsProps {
   readonly conversationId: string | undefined;
 }
 
-/** What can be done with a run: end it, continue from one of its steps, rehearse its question again, undo it. Each asks once more. */
+/** What can be done with a run: end it, continue from one of its steps, rehearse its question again, undo it, each of which asks once more; and make a test or a case of it. */
 export function RunActions({ run, view, conversationId }: RunActionsProps): ReactNode {
   const { words } = useConsole();
   const { t } = words;
@@ -43,13 +43,19 @@ export function RunActions({ run, view, conversationId }: RunActionsProps): Reac
           <Icon name="undo" size={16} /> {t('run.undo')}
         </button>
       )}
-      {asked && <Confirm key={asked} {...{ asked, run, view, conversationId }} onClose={() => setAsked(undefined)} />}
+      {isOver && run.durable && (
+        <button type="button" className="button" onClick={() => setAsked('keep')}>
+          <Icon name="check" size={16} /> {t('run.keep')}
+        </button>
+      )}
+      {asked === 'keep' && <Keep runId={run.runId} onClose={() => setAsked(undefined)} />}
+      {asked && asked !== 'keep' && <Confirm key={asked} {...{ asked, run, view, conversationId }} onClose={() => setAsked(undefined)} />}
     </div>
   );
 }
 
 interface ConfirmProps extends RunActionsProps {
-  readonly asked: Asked;
+  readonly asked: Exclude<Asked, 'keep'>;
   readonly onClose: () => void;
 }
 
@@ -98,6 +104,47 @@ function Confirm({ asked, run: { runId }, view, conversationId, onClose }: Confi
         )}
         <button type="button" className="button" onClick={onClose}>
           {t(undoing ? 'dialog.close' : 'dialog.keep')}
+        </button>
+      </div>
+    </dialog>
+  );
+}
+
+/** The commands that make files of a run. They are for the machine of a developer, where the files belong: a browser has no repository. */
+const KEPT = [
+  ['run.keepTest', (runId: string) => `npx toolloop runs test ${runId} --out test/runs`],
+  ['run.keepCase', (runId: string) => `npx toolloop runs case ${runId} --to evals/cases.json`],
+  ['run.keepWrong', (runId: string) => `npx toolloop runs case ${runId} --to evals/cases.json --verdict wrong`],
+] as const;
+
+function Keep({ runId, onClose }: { readonly runId: string; readonly onClose: () => void }): ReactNode {
+  const { words, announce } = useConsole();
+  const { t } = words;
+  const copy = (command: string): void => void navigator.clipboard.writeText(command).then(() => announce(t('run.keepCopied')));
+  return (
+    <dialog
+      className="confirm"
+      ref={(element) => void (element && !element.open && element.showModal())}
+      onClose={onClose}
+      aria-label={t('run.keep')}
+    >
+      <h2>{t('run.keep')}</h2>
+      <p>{t('run.keepLead')}</p>
+      <ul className="plain">
+        {KEPT.map(([name, commandFor]) => (
+          <li key={name}>
+            <button type="button" className="button" onClick={() => copy(commandFor(runId))}>
+              {t(name)}
+            </button>
+            <p>
+              <code>{commandFor(runId)}</code>
+            </p>
+          </li>
+        ))}
+      </ul>
+      <div className="actions">
+        <button type="button" className="button" onClick={onClose}>
+          {t('dialog.close')}
         </button>
       </div>
     </dialog>
