@@ -75,8 +75,9 @@ describe('approvals over HTTP', () => {
     expect(sent).toHaveLength(2);
   });
 
-  it('take what their approver trusts for the rest of the run, and show it', async () => {
-    const { runId, approvalId, mayEndorse } = await asked('carl');
+  it('say that their run has read what others may have written, take what their approver trusts for its rest, and show it', async () => {
+    const { runId, approvalId, mayEndorse, isTainted } = await asked('carl');
+    expect(isTainted).toBe(true);
     expect(mayEndorse).toEqual({ arguments: ['to'], sources: ['mail__read'], always: ['to'] });
     const wrong = await decide('carl', approvalId, { decision: 'approve', amend: { endorse: { arguments: ['body'] } } });
     expect(wrong.status).toBe(400);

@@ -88,6 +88,7 @@ function View({ actorId }: { readonly actorId: string }): ReactNode {
       </p>
       <section className="panel">
         <h2>{t('nav.tools')}</h2>
+        {tools.size === 0 && <p className="muted">{t('as.noTools')}</p>}
         {STATES.map((state) => (
           <ToolGroups key={state} state={state} tools={tools.get(state) ?? []} actorId={actorId} />
         ))}

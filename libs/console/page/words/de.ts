@@ -307,6 +307,7 @@ export const DE: Catalogue = {
   'as.listed': '{n} von Anfang an',
   'as.later': '{n} mit dem, was ein Aufruf bringt',
   'as.withheld': '{n} vorenthalten',
+  'as.noTools': 'Es gibt keine Tools.',
   'as.nothingWaits': 'Nichts wartet.',
   'as.mayAnswer': '{name} darf antworten',
   'as.mayNotAnswer': '{name} darf es nur sehen',

@@ -305,6 +305,7 @@ export const EN = {
   'as.listed': '{n} from the start',
   'as.later': '{n} with what a call brings',
   'as.withheld': '{n} withheld',
+  'as.noTools': 'There are no tools.',
   'as.nothingWaits': 'Nothing waits.',
   'as.mayAnswer': '{name} may answer',
   'as.mayNotAnswer': '{name} may only see it',
