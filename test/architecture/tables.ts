@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { DEFAULT_LIMITS } from '@toolloop/core';
 import ts from 'typescript';
 
 /** A row that a type asks for: what stands in its first columns. The last column is what people have written about it. */
@@ -18,6 +19,7 @@ const ERRORS = 'docs/reference/errors.md';
 
 export const TABLES: readonly TypeTable[] = [
   { page: 'docs/reference/events.md', marker: 'LoopEventBody', head: ['event', 'fields'], rows: () => eventRows() },
+  { page: 'docs/reference/limits.md', marker: 'Limits', head: ['limit', 'default'], rows: limitRows },
   codes('ToolErrorCode', RESULT),
   codes('RunFailure', RESULT),
   codes('InvalidRequestError', 'libs/protocol/src/errors.ts'),
@@ -38,8 +40,21 @@ export function withTable(page: string, { marker, head, rows }: TypeTable): stri
     ]),
   );
   const lines = rows().map((row) => `| ${row.join(' | ')} | ${written.get(row[0] ?? '') ?? ''} |`);
-  const all = ['<!-- prettier-ignore -->', `| ${head.join(' | ')} | when |`, `| ${head.map(() => '---').join(' | ')} | --- |`, ...lines];
+  const all = [
+    '<!-- prettier-ignore -->',
+    `| ${head.join(' | ')} | ${marker === 'Limits' ? 'of what' : 'when'} |`,
+    `| ${head.map(() => '---').join(' | ')} | --- |`,
+    ...lines,
+  ];
   return page.replace(block, () => `<!-- table: ${marker} -->\n\n${all.join('\n')}\n\n<!-- /table -->`);
+}
+
+/** The limits of a run with their defaults. */
+function limitRows(): Row[] {
+  return Object.entries<number>({ ...DEFAULT_LIMITS }).map(([name, most]) => [
+    `\`${name}\``,
+    Number.isFinite(most) ? most.toLocaleString('en') : 'none',
+  ]);
 }
 
 function codes(type: string, file: string): TypeTable {
