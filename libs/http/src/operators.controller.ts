@@ -71,17 +71,15 @@ export class ViewAsController {
     private readonly catalog: ToolCatalog,
     private readonly streams: RunStreams,
     private readonly pending: PendingService,
-    private readonly operators: Operators,
+    readonly operators: Operators,
     private readonly identity: ActorIdentity,
-    private readonly opener: RunOpener,
+    readonly opener: RunOpener,
   ) {}
 
-  /** One entry of the audit names the operator and the person. Someone who may not look learns nothing of who there is. */
+  /** One entry of the audit names the operator and the person. */
   @Get(':actorId')
   async view(@Param('actorId') actorId: string, @CurrentCaller() operator: Caller): Promise<ViewedActor> {
-    if (!this.operators.may(operator, 'viewAs'))
-      await this.operators.use(operator, 'viewAs', { details: { actorId: actorId.slice(0, 256) } });
-    const person = await findPerson(this.opener, actorId, operator.tenant);
+    const person = await findPerson(actorId, { operator, action: 'viewAs' }, this);
     const tools = await this.served.loop.viewAs({ ...(await this.served.termsOf(person)), operator });
     const { actor } = person;
     const name: unknown = isRecord(actor) ? actor['name'] : undefined;
@@ -101,12 +99,18 @@ export class ViewAsController {
 }
 
 /**
- * Finds a person of a tenant.
+ * Finds a person of an operator's tenant. Someone who may not look learns nothing of who there is.
  *
- * @throws {NotFoundException} Where there is none of this id.
+ * @throws {OperatorError} Where the operator lacks the permission.
+ * @throws {NotFoundException} Where there is no one of this id.
  */
-export async function findPerson({ directory }: RunOpener, actorId: string, tenant: string): Promise<Caller> {
-  const actor = await directory.find(actorId, tenant);
-  if (actor !== undefined) return { actor, tenant };
+export async function findPerson(
+  actorId: string,
+  { operator, action }: { readonly operator: Caller; readonly action: OperatorAction },
+  { operators, opener }: { readonly operators: Operators; readonly opener: RunOpener },
+): Promise<Caller> {
+  if (!operators.may(operator, action)) await operators.use(operator, action, { details: { actorId: actorId.slice(0, 256) } });
+  const actor = await opener.directory.find(actorId, operator.tenant);
+  if (actor !== undefined) return { actor, tenant: operator.tenant };
   throw new NotFoundException({ code: 'unknown_actor', message: `No actor of this tenant has the id ${JSON.stringify(actorId)}.` });
 }

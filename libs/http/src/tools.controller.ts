@@ -3,7 +3,7 @@ import { HttpAdapterHost } from '@nestjs/core';
 import { ToolCatalog, type CallExplanation } from '@toolloop/core';
 import { type ToolExplanation } from '@toolloop/core/loop';
 import type { CallResult } from '@toolloop/core/contracts';
-import { RunOpener } from '@toolloop/core/internal';
+import { Operators, RunOpener } from '@toolloop/core/internal';
 import type { ListedTool } from '@toolloop/protocol';
 import { CallerController, CurrentCaller, IdempotencyKey, STRICT } from './caller.js';
 import type { Caller } from './http-options.js';
@@ -65,7 +65,8 @@ export class ToolsController {
 export class ExplainController {
   constructor(
     private readonly served: ServedLoop,
-    private readonly opener: RunOpener,
+    readonly operators: Operators,
+    readonly opener: RunOpener,
   ) {}
 
   @Get(':tool')
@@ -76,7 +77,7 @@ export class ExplainController {
   ): Promise<ToolExplanation | CallExplanation> {
     const { loop } = this.served;
     if (runId !== undefined && toolCallId !== undefined) return loop.explainCall({ runId, toolCallId, operator });
-    const subject = actorId === undefined ? operator : await findPerson(this.opener, actorId, operator.tenant);
+    const subject = actorId === undefined ? operator : await findPerson(actorId, { operator, action: 'explain' }, this);
     return loop.explain(tool, { ...(await this.served.termsOf(subject)), operator });
   }
 }

@@ -116,6 +116,15 @@ describe.each<Platform>(['express', 'fastify'])('a route on %s', (platform) => {
     expect(lines).toMatch(/"action":"viewAs","actorId":"carl".*"details":\{"actorId":"nobody"\}.*"granted":false/);
   });
 
+  it('explains nothing about a person to someone who may not ask, whether there is such a person or not', async () => {
+    for (const actorId of ['alice', 'no-one']) {
+      expect(await asked(['GET', `/explain/notes__read?actorId=${actorId}`, 403, 403], 'bob')).toEqual([
+        403,
+        expect.stringContaining('explain'),
+      ]);
+    }
+  });
+
   it('lists the runs of a tenant with their actors to an operator, and of no other tenant', async () => {
     const [, body] = await asked(['GET', '/runs?ofTenant=true', 403, 403], 'ops');
     const runs = JSON.parse(body) as readonly Run[];
