@@ -1,5 +1,6 @@
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
+import { inspect } from 'node:util';
 import { afterEach, expect, it } from '@jest/globals';
 import { Test } from '@nestjs/testing';
 import { LlmTool, ToolLoopModule, ToolLoopService, ToolParam, ToolProvider } from '@toolloop/core';
@@ -86,7 +87,11 @@ describePostgres('invariant 17: an application whose connections are gone withou
     const act = (key: string): Promise<string> =>
       loop.call({ actor: { id: 'alice' }, tenant: 'acme', tool: 'desk__act', args: { key } }).then(
         ({ record }) => record.status,
-        (error: unknown) => (error as { readonly result: { readonly error?: { readonly code: string } } }).result.error?.code ?? 'lost',
+        (error: unknown) => {
+          const { result, cause } = error as { readonly result?: { readonly error?: { readonly code: string } }; readonly cause?: unknown };
+          const code = result?.error?.code ?? 'lost';
+          return code === 'storage_unavailable' ? code : `${code}: ${inspect(cause ?? error)}`;
+        },
       );
     expect(await act('before')).toBe('succeeded');
     way.forget();
