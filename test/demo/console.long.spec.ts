@@ -172,9 +172,9 @@ onChromium('the console in a browser', () => {
     await operator.getByRole('heading', { name: 'is hidden' }).waitFor();
     await operator.getByText('No rule of the policy allows this tool.').waitFor();
     for (const command of ['Theme', 'Change the language']) {
-      await operator.keyboard.press('Control+k');
       const field = operator.locator('.palette').getByRole('combobox');
-      await field.waitFor();
+      // The page hears of keys once it has been drawn, which a new language does anew.
+      for (; !(await field.isVisible()); await operator.waitForTimeout(100)) await operator.keyboard.press('Control+k');
       await operator.keyboard.type(command);
       await operator.keyboard.press('Enter');
       await field.waitFor({ state: 'detached' });

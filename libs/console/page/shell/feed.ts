@@ -3,6 +3,7 @@ import type { Place } from './place.js';
 /** The lists that the server says have changed. */
 export type Changed = 'inbox' | 'runs';
 
+const CHANGES: readonly Changed[] = ['inbox', 'runs'];
 const CHANNEL = 'toolloop-console-feed';
 
 /**
@@ -40,10 +41,13 @@ export class Feed {
 
   private lead(signal: AbortSignal): Promise<void> {
     const source = new EventSource(`${this.place.own}/feed`);
-    source.addEventListener('message', ({ data }: MessageEvent<unknown>) => {
+    const pass = (data: unknown): void => {
       this.tell(data);
       this.channel?.postMessage(data);
-    });
+    };
+    source.addEventListener('message', ({ data }: MessageEvent<unknown>) => pass(data));
+    // What changed before the stream was there, as when its tab was closed, was told to no one.
+    source.addEventListener('open', () => CHANGES.forEach(pass));
     return new Promise((resolve) => {
       signal.addEventListener('abort', () => {
         source.close();
