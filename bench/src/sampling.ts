@@ -42,11 +42,9 @@ export class Samples {
     return median(this.pairs(name, other, measure).map(([one, two]) => one / two));
   }
 
-  /** Half the distance between the quartiles, in percent of the median. */
+  /** Returns the {@link spread} of its samples. */
   spread(name: string, measure: Measure): number {
-    const sorted = this.valuesOf(name, measure).toSorted((a, b) => a - b);
-    const at = (share: number): number => sorted[Math.floor(share * (sorted.length - 1))] ?? Number.NaN;
-    return (50 * (at(0.75) - at(0.25))) / at(0.5);
+    return spread(this.valuesOf(name, measure));
   }
 
   private pairs(name: string, other: string, measure: Measure): (readonly [number, number])[] {
@@ -100,6 +98,13 @@ export function median(values: readonly number[]): number {
   const middle = sorted.length / 2;
   const [low, high] = [sorted[Math.ceil(middle) - 1], sorted[Math.floor(middle)]];
   return low === undefined || high === undefined ? Number.NaN : (low + high) / 2;
+}
+
+/** Half the distance between the quartiles, in percent of the median. */
+export function spread(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const at = (share: number): number => sorted[Math.floor(share * (sorted.length - 1))] ?? Number.NaN;
+  return (50 * (at(0.75) - at(0.25))) / at(0.5);
 }
 
 /** Calls a function so many times, one after the other. */

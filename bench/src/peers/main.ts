@@ -2,9 +2,9 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
 import { type Table, toTextTable } from '../report.js';
-import { median } from '../sampling.js';
+import { median, spread } from '../sampling.js';
 import { importCosts, type ImportCost } from './imports.js';
-import { type Effort, race, type Results, type Sample } from './race.js';
+import { type Effort, race, type Sample } from './race.js';
 import type { Scenario } from './scenarios.js';
 import { CONTENDERS, type ContenderName } from './slice.js';
 
@@ -61,15 +61,15 @@ function ratioTable(): Table {
     ],
     rows: running.map((name) => ({
       driver: CONTENDERS[name],
-      steps: ratio(results, 'steps', name),
+      steps: ratio('steps', name),
       chunk: perChunk(name, ({ perRun }) => perRun) / perChunk(name, ({ floor }) => floor),
-      long: ratio(results, 'long', name),
-      wide: ratio(results, 'wide', name),
-      crowd: ratio(results, 'crowd', name),
+      long: ratio('long', name),
+      wide: ratio('wide', name),
+      crowd: ratio('crowd', name),
       rate: 1 / median(samplesOf('crowd', name).map(({ perRun, floor }) => perRun.wall / floor.wall)),
       pause: median(samplesOf('crowd', name).map(({ longestPause }) => longestPause)),
       resident: median(samplesOf('crowd', name).map(({ residentBytes }) => residentBytes / 1e6)),
-      secure: ratio(results, 'secure', name),
+      secure: ratio('secure', name),
       spread: spread(samplesOf('steps', name).map(({ perRun, floor }) => perRun.cpu / floor.cpu)),
     })),
   };
@@ -119,19 +119,12 @@ function samplesOf(scenario: Scenario['name'], name: ContenderName): readonly Sa
   return results.get(scenario)?.get(name) ?? [];
 }
 
-function ratio(of: Results, scenario: Scenario['name'], name: ContenderName): number {
-  return median((of.get(scenario)?.get(name) ?? []).map(({ perRun, floor }) => perRun.cpu / floor.cpu));
+function ratio(scenario: Scenario['name'], name: ContenderName): number {
+  return median(samplesOf(scenario, name).map(({ perRun, floor }) => perRun.cpu / floor.cpu));
 }
 
 /** The CPU that 2,000 chunks take beyond 500, in microseconds per chunk. */
 function perChunk(name: ContenderName, which: (sample: Sample) => { readonly cpu: number }): number {
   const cpu = (scenario: Scenario['name']): number => median(samplesOf(scenario, name).map((sample) => which(sample).cpu));
   return (cpu('many') - cpu('few')) / 1500;
-}
-
-/** Half the distance of the quartiles, in percent of the median. */
-function spread(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  const at = (share: number): number => sorted[Math.floor(share * (sorted.length - 1))] ?? Number.NaN;
-  return (50 * (at(0.75) - at(0.25))) / median(sorted);
 }
