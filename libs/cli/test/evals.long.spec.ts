@@ -13,14 +13,22 @@ const APP = ['--app', MODULE, '--actor', 'alice', '--tenant', 'acme'];
 let folder: string;
 let runId: string;
 
+const { TOOLLOOP_CASSETTES: recordingBefore } = process.env;
+
 beforeAll(async () => {
+  // The spec of a run is recorded here, also where `CI` is set and none is by default.
+  process.env['TOOLLOOP_CASSETTES'] = 'once';
   mkdirSync('node_modules/.cache', { recursive: true });
   folder = mkdtempSync(resolve('node_modules/.cache/toolloop-evals-'));
   const { stdout } = await toolloop(['runs', '--json', ...APP]);
   const [run] = JSON.parse(stdout) as readonly { readonly runId: string }[];
   runId = run?.runId ?? '';
 });
-afterAll(() => rmSync(folder, { recursive: true }));
+afterAll(() => {
+  if (recordingBefore === undefined) delete process.env['TOOLLOOP_CASSETTES'];
+  else process.env['TOOLLOOP_CASSETTES'] = recordingBefore;
+  rmSync(folder, { recursive: true });
+});
 
 const at = (name: string): string => join(folder, name);
 const jsonAt = (name: string): unknown => JSON.parse(readFileSync(at(name), 'utf8'));
