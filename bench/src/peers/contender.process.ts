@@ -1,5 +1,13 @@
 import 'reflect-metadata';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { context } from '@opentelemetry/api';
+import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
+import { PrometheusExporter } from '@opentelemetry/exporter-prometheus';
+import { MeterProvider } from '@opentelemetry/sdk-metrics';
+import { BatchSpanProcessor, type SpanExporter, TracerProvider } from '@opentelemetry/sdk-trace';
+import type { ToolLoopOptions } from '@toolloop/core';
+import { TelemetryModule, type TelemetryOptions } from '@toolloop/telemetry';
+import type { Surroundings } from '../application.js';
 import { freshProviders } from '../building.tools.js';
 import type { Driver } from '../drivers/driver.js';
 import { floorDriver } from '../drivers/floor.driver.js';
@@ -14,13 +22,26 @@ import type { Answer, DeclaredTool, Order, RunTimes, Slice, SliceReport } from '
  * beside those of the task. Toolloop tells its tools to the parent; all others are given the same.
  */
 const [name = '', further = '0'] = process.argv.slice(2);
-const OWN = {
-  toolloop: {
-    policy: { allow: [], roles: { staff: { allow: ['*'] } } },
-    audit: { key: 'a key of the benchmarks, which signs the entries of their audit' },
-  },
-  bare: { policy: { allow: ['*'], flow: 'off' } },
-} as const;
+const DEFAULTS: Partial<ToolLoopOptions> = {
+  policy: { allow: [], roles: { staff: { allow: ['*'] } } },
+  audit: { key: 'a key of the benchmarks, which signs the entries of their audit' },
+};
+const OWN: Partial<Record<string, () => Surroundings>> = {
+  toolloop: () => ({ options: DEFAULTS }),
+  bare: () => ({ options: { policy: { allow: ['*'], flow: 'off' } } }),
+  silent: () => ({ options: DEFAULTS, imports: [TelemetryModule.forRoot()] }),
+  seen: () => ({ options: DEFAULTS, imports: [TelemetryModule.forRoot(openTelemetry())] }),
+};
+
+/** OpenTelemetry as an application registers it, with an exporter whose cost is none: that of a real one depends on where it sends. */
+function openTelemetry(): Required<Pick<TelemetryOptions, 'tracerProvider' | 'meterProvider'>> {
+  const exporter: SpanExporter = { export: (_spans, done) => done({ code: 0 }), shutdown: () => Promise.resolve() };
+  context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
+  return {
+    tracerProvider: new TracerProvider({ spanProcessors: [new BatchSpanProcessor({ exporter })] }),
+    meterProvider: new MeterProvider({ readers: [new PrometheusExporter({ preventServerStart: true })] }),
+  };
+}
 
 let driver: Driver | undefined;
 let number = 0;
@@ -38,16 +59,15 @@ function tell(message: Answer): void {
 
 async function answer(order: Order): Promise<Answer> {
   if (order.type === 'slice') return { type: 'report', report: await measure(order) };
-  const own = name === 'toolloop' || name === 'bare' ? await toolloop(OWN[name]) : undefined;
+  const surroundings = OWN[name];
+  const own = surroundings && (await toolloop(surroundings()));
   const tools = own?.tools ?? order.tools.map(executable);
   driver = own?.driver ?? (await other(tools));
   return { type: 'ready', tools: tools.map(({ name: id, description, parameters }) => ({ name: id, description, parameters })) };
 }
 
-async function toolloop(
-  options: (typeof OWN)[keyof typeof OWN],
-): Promise<{ readonly driver?: Driver; readonly tools: readonly TaskTool[] }> {
-  const { drivers, tools } = await toolloopDrivers({ options, providers: freshProviders(Number(further), 'tools') });
+async function toolloop(surroundings: Surroundings): Promise<{ readonly driver?: Driver; readonly tools: readonly TaskTool[] }> {
+  const { drivers, tools } = await toolloopDrivers({ ...surroundings, providers: freshProviders(Number(further), 'tools') });
   const [first] = drivers;
   return { tools, ...(first && { driver: first }) };
 }

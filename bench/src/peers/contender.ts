@@ -1,12 +1,12 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import type { Answer, ContenderName, DeclaredTool, Order, Slice, SliceReport } from './slice.js';
+import type { Answer, DeclaredTool, Order, Slice, SliceReport } from './slice.js';
 
 /** The process of one contender, as its parent knows it. */
-export class Contender {
+export class Contender<Name extends string = string> {
   private constructor(
-    readonly name: ContenderName,
+    readonly name: Name,
     readonly tools: readonly DeclaredTool[],
     private readonly child: ChildProcess,
   ) {}
@@ -18,14 +18,14 @@ export class Contender {
    * @param further tools that Toolloop brings beside those of the task
    * @throws Error with its message if it cannot start, such as a peer that is not installed
    */
-  static async start(
-    name: ContenderName,
+  static async start<Name extends string>(
+    name: Name,
     {
       tools,
       further = 0,
       certificate,
     }: { readonly tools: readonly DeclaredTool[]; readonly further?: number; readonly certificate?: string },
-  ): Promise<Contender> {
+  ): Promise<Contender<Name>> {
     const env = { ...process.env, ...(certificate !== undefined && { NODE_EXTRA_CA_CERTS: certificate }) };
     const script = fileURLToPath(new URL('contender.process.js', import.meta.url));
     const child = fork(script, [name, String(further)], { execArgv: ['--expose-gc'], env });

@@ -83,7 +83,7 @@ function selfSigned(): string {
 
 /** Contenders that run the same scenarios over one provider. */
 class Field {
-  private readonly contenders: Contender[] = [];
+  private readonly contenders: Contender<ContenderName>[] = [];
 
   constructor(
     private readonly provider: LocalProvider,

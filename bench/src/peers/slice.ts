@@ -51,4 +51,10 @@ export const CONTENDERS = {
   mastra: 'Mastra',
 } as const;
 
+/** Toolloop with its defaults and with telemetry, which is measured beside Toolloop without. */
+export const OBSERVED = {
+  silent: 'with telemetry, and no SDK',
+  seen: 'with spans and metrics',
+} as const;
+
 export type ContenderName = keyof typeof CONTENDERS;
