@@ -52,11 +52,11 @@ export async function importPage(page: string): Promise<readonly Record<string, 
 }
 
 /** The compiler's errors in TypeScript code blocks, which it checks in one run; empty when all is well. */
-export function typeErrorsIn(...codes: readonly (string | CodeFile)[]): string[] {
+export function typeErrorsIn(codes: readonly (string | CodeFile)[], further: object = {}): string[] {
   const given = codes.map((code) => (typeof code === 'string' ? { path: `${hashOf(code)}.ts`, code } : code));
   const files = given.map(({ path, code }) => written(path, code));
   const vitest = written('vitest.d.ts', "export * from '@jest/globals';\n");
-  const compilerOptions = { noEmit: true, paths: { vitest: [vitest] } };
+  const compilerOptions = { noEmit: true, paths: { vitest: [vitest] }, ...further };
   const config = JSON.stringify({ extends: join(process.cwd(), 'tsconfig.base.json'), compilerOptions, files });
   const project = written(`${hashOf(config)}.json`, config);
   const { stdout } = spawnSync(process.execPath, ['node_modules/@typescript/native/bin/tsc', '-p', project], { encoding: 'utf8' });
