@@ -1,5 +1,6 @@
 /* oxlint-disable typescript/no-deprecated -- sampling and roots are deprecated by the protocol, and clients that have them are still to be asked */
 import {
+  CLIENT_CAPABILITIES_META_KEY,
   type ClientCapabilities,
   type CreateMessageRequestParams,
   inputRequired,
@@ -7,6 +8,7 @@ import {
   inputResponse,
   type InputResponseView,
   type Server,
+  type ServerContext,
 } from '@modelcontextprotocol/server';
 import type { PendingViewOf } from '@toolloop/core/loop';
 import type { Question } from '@toolloop/core/contracts';
@@ -23,10 +25,11 @@ export interface ClientAbilities {
   readonly roots: boolean;
 }
 
-/** Reads what the client of a server has declared. A client that says nothing of the kinds of its questions has forms. */
-export function abilitiesOf(server: Server): ClientAbilities {
-  const { elicitation, sampling, roots }: ClientCapabilities = server.getClientCapabilities() ?? {};
-  const { form, url } = elicitation ?? {};
+/** Reads what a client has declared: when its session began in the era of 2025, with each request in that of 2026. A client that says nothing of the kinds of its questions has forms. */
+export function abilitiesOf(server: Server, { mcpReq: { envelope } }: ServerContext): ClientAbilities {
+  const declared: unknown = server.getClientCapabilities() ?? (envelope && Reflect.get(envelope, CLIENT_CAPABILITIES_META_KEY));
+  const { elicitation, sampling, roots } = isRecord(declared) ? declared : {};
+  const { form, url } = isRecord(elicitation) ? elicitation : {};
   return {
     form: form !== undefined || (elicitation !== undefined && url === undefined),
     url: url !== undefined,

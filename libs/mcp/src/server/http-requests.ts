@@ -96,13 +96,11 @@ function withoutBody({ method = 'GET', headers, url = '/' }: IncomingMessage, si
 
 /** Sends an answer, which may be a stream without an end, as fast as its reader takes it. Never rejects: a reader that is gone is told nothing. */
 async function send(answer: WebAnswer, response: ServerResponse, gone: AbortSignal): Promise<void> {
+  response.statusCode = answer.status;
   if (answer instanceof JsonText) return sendText(answer.text, response, { ...answer.headers, 'content-type': 'application/json' });
   const headers = Object.fromEntries(answer.headers);
   try {
-    if (isJsonContentType(answer.headers.get('content-type'))) {
-      response.statusCode = answer.status;
-      return sendText(await answer.text(), response, headers);
-    }
+    if (isJsonContentType(answer.headers.get('content-type'))) return sendText(await answer.text(), response, headers);
     response.writeHead(answer.status, headers);
     if (answer.body) await sendPieces(answer.body.getReader(), response, gone);
   } catch (error) {
@@ -134,17 +132,18 @@ async function sendPieces(reader: ReadableStreamDefaultReader<Uint8Array>, respo
 /** An answer to a request of the web's. */
 export type WebAnswer = Response | JsonText;
 
-/** A text of JSON with which a request has succeeded. A `Response` is a stream in any case, which costs more to make and to read than a short call. */
+/** A text of JSON that answers a request. A `Response` is a stream in any case, which costs more to make and to read than a short call. */
 class JsonText {
   constructor(
     readonly text: string,
     readonly headers: Readonly<Record<string, string>>,
+    readonly status: number,
   ) {}
 }
 
 function wholeOf(answer: WebAnswer): Response {
   if (answer instanceof Response) return answer;
-  return new Response(answer.text, { headers: { ...answer.headers, 'content-type': 'application/json' } });
+  return new Response(answer.text, { status: answer.status, headers: { ...answer.headers, 'content-type': 'application/json' } });
 }
 
 /** The time after which a request without an answer is answered by events, and between the signs of life in them. */
@@ -166,13 +165,14 @@ export class PostedRequest {
     this.answer = new Promise((resolve) => (this.begin = resolve));
   }
 
-  send(message: JSONRPCMessage): void {
+  /** @param status that of an answer which is its result alone; events have begun with 200 */
+  send(message: JSONRPCMessage, status = 200): void {
     const text = JSON.stringify(message);
     const isResult = !('method' in message);
     if (!isResult || this.events) this.tell(`event: message\ndata: ${text}`);
     if (!isResult) return;
     if (this.events) return this.end();
-    this.begin(new JsonText(text, this.headers));
+    this.begin(new JsonText(text, this.headers, status));
     this.stop();
   }
 

@@ -1,18 +1,12 @@
 import { type BeforeApplicationShutdown, Inject, Injectable, Logger, type OnApplicationBootstrap, type OnModuleInit } from '@nestjs/common';
 import { DiscoveryService, ModuleRef } from '@nestjs/core';
-import {
-  createMcpHandler,
-  isInitializeRequest,
-  isLegacyRequest,
-  type McpHttpHandler,
-  SUPPORTED_PROTOCOL_VERSIONS,
-  type Transport,
-} from '@modelcontextprotocol/server';
+import { createMcpHandler, isInitializeRequest, type McpHttpHandler, type Transport } from '@modelcontextprotocol/server';
 import { serveStdio, type StdioServerHandle } from '@modelcontextprotocol/server/stdio';
 import { PendingService, ToolCatalog, ToolLoopService } from '@toolloop/core';
 import { ActorIdentity } from '@toolloop/core/internal';
 import { ConfigurationError, type Finding, InvalidRequestError, isObject } from '@toolloop/protocol';
 import { approvalPage } from './approval-page.js';
+import { classified, plainRequest } from './client-transports.js';
 import { Authentication, type Exchange, failure, jsonIn, refusedByAddress, respond, type WebAnswer } from './http-requests.js';
 import { Offers } from './offers.js';
 import { type ResourceReaders, ServedSessions } from './served-sessions.js';
@@ -147,7 +141,10 @@ export class McpEndpoint implements OnModuleInit, OnApplicationBootstrap, Before
   private async served(request: Request, body: unknown, caller: McpCaller): Promise<WebAnswer> {
     const parsedBody = request.method === 'POST' ? withoutNullArguments(body ?? (await jsonIn(request))) : undefined;
     if (parsedBody instanceof Response) return parsedBody;
-    if (await isLegacy(request, parsedBody)) return this.legacy(request, parsedBody, caller);
+    const route = classified(request, parsedBody);
+    if (route.kind === 'legacy') return this.legacy(request, parsedBody, caller);
+    const plain = plainRequest(route, request);
+    if (plain) return this.sessions.answer(plain, caller, request.signal);
     return this.sessions.bus.run(caller, () => this.modern.fetch(request, { parsedBody }));
   }
 
@@ -172,19 +169,6 @@ export class McpEndpoint implements OnModuleInit, OnApplicationBootstrap, Before
       throw error;
     }
   }
-}
-
-const OLDER_REVISIONS: ReadonlySet<string> = new Set(SUPPORTED_PROTOCOL_VERSIONS);
-const MODERN_REVISION = '2026-07-28';
-
-/** Tells the eras apart as the SDK does, and without parsing a message where its headers leave no doubt. */
-function isLegacy(request: Request, body: unknown): boolean | Promise<boolean> {
-  const revision = request.headers.get('mcp-protocol-version');
-  if (revision === null || !isObject(body) || !('method' in body)) return isLegacyRequest(request, body);
-  if (revision === MODERN_REVISION) return false;
-  const hasEnvelope = isObject(body['params']) && '_meta' in body['params'];
-  const isOfSession = OLDER_REVISIONS.has(revision) && request.headers.has('mcp-session-id');
-  return (isOfSession && !hasEnvelope) || isLegacyRequest(request, body);
 }
 
 /** Some clients send `null` for no arguments. */

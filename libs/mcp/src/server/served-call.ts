@@ -49,7 +49,7 @@ export async function callOf(
   const { _meta: meta } = mcpReq;
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- it was read as JSON
   const given = (args ?? {}) as JsonObject;
-  const asked = { caller, context, args: given, name: id, sessionId: session.sessionId, abilities: abilitiesOf(server) };
+  const asked = { caller, context, args: given, name: id, sessionId: session.sessionId, abilities: () => abilitiesOf(server, context) };
   const make = (): Promise<CallResult> => session.call(id, given, { signal: mcpReq.signal, onProgress: reportTo(mcpReq) });
   const work = (): Promise<Answer> => answered(() => waiting.make(asked, make));
   return trace && meta ? trace.incoming({ ...meta }, work) : work();

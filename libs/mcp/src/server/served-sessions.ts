@@ -1,23 +1,11 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { isDeepStrictEqual } from 'node:util';
-import {
-  type HandleRequestOptions,
-  isJsonContentType,
-  isJSONRPCRequest,
-  type JSONRPCMessage,
-  type McpRequestContext,
-  type RequestId,
-  type ServerEvent,
-  type ServerEventBus,
-  SUPPORTED_PROTOCOL_VERSIONS,
-  type TransportSendOptions,
-  WebStandardStreamableHTTPServerTransport,
-} from '@modelcontextprotocol/server';
+import type { JSONRPCRequest, McpRequestContext, ServerEvent, ServerEventBus } from '@modelcontextprotocol/server';
 import type { ToolLoopService } from '@toolloop/core';
 import type { ToolSession } from '@toolloop/core/contracts';
-import { isObject } from '@toolloop/protocol';
 import type { ActorIdentity } from '@toolloop/core/internal';
-import { PostedRequest, type WebAnswer } from './http-requests.js';
+import { ClientTransport, RequestTransport } from './client-transports.js';
+import type { WebAnswer } from './http-requests.js';
 import type { Offers } from './offers.js';
 import type { McpPrincipal, McpServerOptions } from './server-options.js';
 import { toolServer } from './tool-server.js';
@@ -53,6 +41,9 @@ const ACCOUNT = 'mcp';
 export class ServedSessions {
   private readonly shared = new Map<string, SharedSession>();
   private readonly ofClients = new Map<string, ClientSession>();
+  /** The requests of the era of 2026 under way that are answered here. */
+  private readonly requests = new Set<RequestTransport>();
+  private isClosed = false;
   readonly bus = new CallerBus();
 
   constructor(
@@ -73,11 +64,20 @@ export class ServedSessions {
   }
 
   /** Makes the server of one request in the era of 2026, whose caller is that of the moment. */
-  readonly server = (): ReturnType<typeof toolServer> => {
-    const { options, waiting, bus, offers } = this;
-    const { caller } = bus;
-    return toolServer({ options, waiting, caller, offers, watched: new Set(), sessionOf: () => this.ofCaller(caller) });
-  };
+  readonly server = (): ReturnType<typeof toolServer> => this.serverOf(this.bus.caller);
+
+  /**
+   * Answers a request of the era of 2026 that has nothing to be refused.
+   *
+   * @throws {Error} Once the server is closed.
+   */
+  async answer(message: JSONRPCRequest, caller: McpCaller, gone: AbortSignal): Promise<WebAnswer> {
+    if (this.isClosed) throw new Error('The MCP server is closed.');
+    const transport = new RequestTransport(() => this.requests.delete(transport));
+    this.requests.add(transport);
+    await this.serverOf(caller).connect(transport);
+    return transport.answer(message, gone);
+  }
 
   /** Makes the server of a connection that is one caller's for as long as it lasts, and is told of what changes. */
   connected(caller: McpCaller, era: McpRequestContext['era']): ReturnType<typeof toolServer> {
@@ -165,8 +165,15 @@ export class ServedSessions {
 
   /** Ends every session, and with them the streams of their clients. */
   async close(): Promise<void> {
-    const transports = [...this.ofClients.values()].map(({ transport }) => transport.close());
-    await Promise.all([...transports, ...[...this.shared.values()].map(({ session }) => closed(session))]);
+    this.isClosed = true;
+    const transports = [...this.requests, ...[...this.ofClients.values()].map(({ transport }) => transport)];
+    const sessions = [...this.shared.values()].map(({ session }) => closed(session));
+    await Promise.all([...transports.map((transport) => transport.close()), ...sessions]);
+  }
+
+  private serverOf(caller: McpCaller): ReturnType<typeof toolServer> {
+    const { options, waiting, offers } = this;
+    return toolServer({ options, waiting, caller, offers, watched: new Set(), sessionOf: () => this.ofCaller(caller) });
   }
 
   private opened(caller: McpCaller): Promise<ToolSession> {
@@ -207,95 +214,6 @@ const IS_GONE = (): undefined => undefined;
 
 async function closed(session: Promise<ToolSession>): Promise<void> {
   await session.then((opened) => opened.close(), IS_GONE);
-}
-
-/** The requests and the streams of one client in the era of 2025. */
-export class ClientTransport extends WebStandardStreamableHTTPServerTransport {
-  private readonly unanswered = new Set<unknown>();
-  /** The requests under way that are answered here, and not by the SDK's transport, whose every answer is a stream. */
-  private readonly posted = new Map<unknown, PostedRequest>();
-  private isEnding = false;
-
-  constructor(
-    sessionId: string,
-    private readonly onClosed: () => void,
-  ) {
-    super({ sessionIdGenerator: () => sessionId });
-  }
-
-  /** Closes all streams once the requests under way are answered, one of which may have ended the session. */
-  end(): void {
-    this.isEnding = true;
-    if (this.unanswered.size + this.posted.size === 0) void this.close();
-  }
-
-  /** Answers a request, of which the SDK's transport does the rest: it refuses what is wrong, begins the session, and takes notifications and answers. */
-  answer(request: Request, parsedBody: unknown): Promise<WebAnswer> {
-    const { sessionId } = this;
-    const isPlain = sessionId !== undefined && this.isAcceptable(request, sessionId);
-    if (!isPlain || !isJSONRPCRequest(parsedBody) || parsedBody.method === 'initialize' || this.posted.has(parsedBody.id))
-      return this.handleRequest(request, { parsedBody });
-    const posted = new PostedRequest({ 'mcp-session-id': sessionId });
-    this.posted.set(parsedBody.id, posted);
-    this.onmessage?.(parsedBody, { request });
-    return posted.answer;
-  }
-
-  override async handleRequest(request: Request, options: HandleRequestOptions = {}): Promise<Response> {
-    const messages = [options.parsedBody].flat();
-    const asked = messages.flatMap((message) => requestIdIn(message) ?? []);
-    for (const id of asked) this.unanswered.add(id);
-    const response = await super.handleRequest(request, options);
-    if (!response.ok) for (const id of asked) this.forget(id);
-    for (const message of messages)
-      if (isObject(message) && message['method'] === 'notifications/cancelled') this.forget(cancelledIn(message));
-    return response;
-  }
-
-  override async send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
-    const posted = this.posted.get('method' in message ? options?.relatedRequestId : message.id);
-    if (posted) posted.send(message);
-    else await super.send(message, options);
-    if (!('method' in message)) this.forget(message.id);
-  }
-
-  override async close(): Promise<void> {
-    this.onClosed();
-    for (const id of this.posted.keys()) this.forget(id);
-    await super.close();
-  }
-
-  private isAcceptable({ method, headers }: Request, sessionId: string): boolean {
-    const accepted = headers.get('accept') ?? '';
-    const revision = headers.get('mcp-protocol-version');
-    return (
-      method === 'POST' &&
-      headers.get('mcp-session-id') === sessionId &&
-      ANSWERS.every((type) => accepted.includes(type)) &&
-      isJsonContentType(headers.get('content-type')) &&
-      (revision === null || SUPPORTED_PROTOCOL_VERSIONS.includes(revision))
-    );
-  }
-
-  private forget(id: unknown): void {
-    this.unanswered.delete(id);
-    this.posted.get(id)?.end();
-    this.posted.delete(id);
-    if (this.isEnding) this.end();
-  }
-}
-
-/** The forms of answers that a client must take. */
-const ANSWERS = ['application/json', 'text/event-stream'];
-
-/** Returns the id of a request. Its form is checked by the transport; here it is only counted. */
-function requestIdIn(message: unknown): RequestId | undefined {
-  const id = isObject(message) && typeof message['method'] === 'string' ? message['id'] : undefined;
-  return typeof id === 'string' || typeof id === 'number' ? id : undefined;
-}
-
-function cancelledIn({ params }: Readonly<Record<string, unknown>>): unknown {
-  return isObject(params) ? params['requestId'] : undefined;
 }
 
 /** Tells a change to the streams of the caller whom it is about. The SDK's own bus would tell the streams of all callers. */

@@ -1,5 +1,6 @@
 /* oxlint-disable typescript/no-deprecated -- McpServer, which is meant instead of Server, compiles the schemas of all tools for each request */
-import { ProtocolError, ProtocolErrorCode, Server, type Tool } from '@modelcontextprotocol/server';
+import { ProtocolError, ProtocolErrorCode, Server, SUPPORTED_PROTOCOL_VERSIONS, type Tool } from '@modelcontextprotocol/server';
+import { MODERN_REVISION } from './client-transports.js';
 import { OFFER_CAPABILITIES, serveOffers } from './offer-server.js';
 import { answered, callOf, isUnknown, type Serving } from './served-call.js';
 import { failureIn, toWireResult, toWireTool } from './tool-wire.js';
@@ -16,6 +17,7 @@ export function toolServer(serving: Serving): Server {
     { name, version },
     {
       capabilities: { tools: { listChanged: true }, logging: {}, ...(offers.ids.size > 0 && OFFER_CAPABILITIES) },
+      supportedProtocolVersions: REVISIONS,
       requestState: { verify: (state, context) => waiting.codec.verify(state, context) },
       ...(instructions !== undefined && { instructions }),
     },
@@ -40,6 +42,9 @@ export function toolServer(serving: Serving): Server {
   if (offers.ids.size > 0) serveOffers(server, serving);
   return server;
 }
+
+/** Those of both eras; the SDK's list has those of the older one alone. */
+const REVISIONS = [...SUPPORTED_PROTOCOL_VERSIONS, MODERN_REVISION];
 
 /** Names the page that a client may show beside the results of a tool. */
 function withPage(tool: Tool, resourceUri: string | undefined): Tool {

@@ -41,7 +41,8 @@ export interface AskedCall {
   /** The session in which the name of the tool means what it means. */
   readonly sessionId: string;
   readonly context: ServerContext;
-  readonly abilities: ClientAbilities;
+  /** Returns what its client can be asked. */
+  readonly abilities: () => ClientAbilities;
 }
 
 /** The part of a result that clients are shown. */
@@ -160,14 +161,16 @@ export class WaitingCalls {
     }
     const state = { call, runId: first?.request.runId ?? '', asked: forms };
     if (Object.keys(inputRequests).length > 0) return inputRequired({ requestState: await this.codec.mint(state), inputRequests });
-    const missing = open.map((one) => missingFor(one, asked.abilities)).find((capability) => capability !== undefined);
+    const missing = open.map((one) => missingFor(one, asked.abilities())).find((capability) => capability !== undefined);
     if (missing) throw new MissingRequiredClientCapabilityError({ requiredCapabilities: missing });
     return waitingFor(open, open.flatMap((one) => (one.kind === 'approval' ? (this.urlOf(one.request, asked) ?? []) : []))[0]);
   }
 
   /** Returns a request as this client can be sent it: a question to whom it may answer, an approval to a person whose yes counts, any other as the address of a page. */
-  private async inputFor(open: OpenRequest, { abilities, caller }: AskedCall): Promise<InputRequest | undefined> {
+  private async inputFor(open: OpenRequest, asked: AskedCall): Promise<InputRequest | undefined> {
+    const { caller } = asked;
     const { principal } = caller;
+    const abilities = asked.abilities();
     const mayAnswer = (): Promise<boolean> => this.pending.mayDecide(open.id, principal);
     if (open.kind === 'question') return (await mayAnswer()) ? questionInput(open.request, abilities) : undefined;
     const { request } = open;
