@@ -71,11 +71,11 @@ export const resourcesSuite: Suite = {
     return {
       title: 'a read of 20 rows of 20 fields, in the transaction of a tenant',
       method: [
-        `One after the other, ${TIMES} in a sample, on PostgreSQL and by the clock. The query finds the same rows by MikroORM, in the same role and transaction; the tool does so by a`,
-        'call of a session, through policy, validation, projection, hooks and record. Medians of the rounds; the ratio is the median of the ratios within a round.',
+        `One after the other, ${TIMES} in a sample, on PostgreSQL. The query finds the same rows by MikroORM, in the same role and transaction; the tool does so by its function alone,`,
+        'and by a call of a session, through policy, validation, projection, labels, hooks and record. Medians of the rounds; a ratio is the median of the ratios within a round.',
       ],
       tables: measured ? [measured.table] : [],
-      targets: measured ? [{ what: 'a read tool, to the same query', value: measured.ratio, unit: '×', atMost: 1.15 }] : [],
+      targets: measured ? [{ what: 'a whole call of a read tool, to the same query', value: measured.ratio, unit: '×', atMost: 1.15 }] : [],
       skipped: measured ? [] : [{ what: 'PostgreSQL', why: 'TOOLLOOP_TEST_POSTGRES is not set' }],
     };
   },
@@ -108,14 +108,16 @@ async function measure(url: string): Promise<{ readonly table: Section['tables']
     us: samples.of(name, 'wall'),
     thread: samples.of(name, 'thread'),
     ratio: samples.ratio(name, QUERY, 'wall'),
+    ratioOnCpu: samples.ratio(name, QUERY, 'thread'),
   }));
   const columns = [
     { key: 'name', title: 'read' },
     { key: 'us', title: 'µs', digits: 0 },
     { key: 'thread', title: 'µs of this thread', digits: 0 },
     { key: 'ratio', title: '× query' },
+    { key: 'ratioOnCpu', title: '× query, of this thread' },
   ];
-  return { table: { title: '20 rows of 20 fields', columns, rows }, ratio: samples.ratio(TOOL, QUERY, 'wall') };
+  return { table: { title: '20 rows of 20 fields', columns, rows }, ratio: samples.ratio(CALL, QUERY, 'wall') };
 }
 
 async function times(work: () => Promise<void>): Promise<void> {

@@ -18,7 +18,7 @@ import {
 } from './resource-gateway.js';
 import { checkedInput, performed } from './resource-input.js';
 import { ACTION_PARAMETERS, type ActionParameter, type ReadOptions } from './tool-resource.decorator.js';
-import { columnsFor, isKey, resultClass, resultOf, toViews } from './views.js';
+import { findRows, isKey, resultClass, resultOf } from './views.js';
 
 const PAGE = { default: 20, most: 50 };
 const MOST_SORTS = 3;
@@ -91,18 +91,17 @@ async function answer(session: ResourceSession, access: ResourceAccess, request:
   if (request.aggregate) return aggregated(session, model, condition, request.aggregate);
   const { order, limit, offset, select, load, cursor } = request;
   const chosen = select && [...select, ...access.loaded];
-  const fields = columnsFor(access, { select: chosen && [...chosen, ...order.map(({ field }) => field)], load });
-  const found = await session.find(model, { where: condition, order, limit: limit + 1, offset, ...(fields && { fields }) });
-  const rows = found.slice(0, limit);
+  const found = await findRows(session, access, { where: condition, order, limit: limit + 1, offset }, { select: chosen, load });
+  const rows = found.rows.slice(0, limit);
   const last = rows.at(-1);
-  const hasMore = found.length > limit && last !== undefined && cursor !== undefined;
+  const hasMore = found.rows.length > limit && last !== undefined && cursor !== undefined;
   const next = hasMore && {
     cursor: encodeCursor(
       cursor.signature,
-      cursor.fields.map((field) => session.valueOf(model, last, field)),
+      cursor.fields.map((field) => found.valueOf(last, field)),
     ),
   };
-  return { rows: await toViews(session, rows, access, { select: chosen, load }), ...next };
+  return { rows: await found.toViews(rows), ...next };
 }
 
 /** The rows behind the last one of the page before, where only its key is known. */

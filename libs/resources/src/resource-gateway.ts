@@ -123,6 +123,11 @@ export type ResourceScope<Actor = RegisteredActor> = Pick<RunContext<Actor>, 'ac
 /** The rows of one tenant within one transaction, with an identity map of its own. Rows are live instances of the entity. */
 export interface ResourceSession {
   find(model: EntityModel, query: ResourceQuery): Promise<readonly object[]>;
+  /**
+   * Finds rows that are only read: of each, the values of these fields as {@link valueOf} tells them, in an object that is the caller's. No instances need be made, which is most of
+   * what a read of an ORM takes.
+   */
+  values(model: EntityModel, query: ResourceQuery, names: readonly string[]): Promise<readonly Record<string, unknown>[]>;
   count(model: EntityModel, where: Condition): Promise<number>;
   exists(model: EntityModel, where: Condition): Promise<boolean>;
   aggregate(model: EntityModel, where: Condition, aggregate: ResourceAggregate): Promise<JsonValue>;
@@ -138,6 +143,13 @@ export interface ResourceSession {
    * @throws {ResourceWriteError} For what the database refuses.
    */
   flush(): Promise<void>;
+}
+
+/** Reads the values of a live row, for {@link ResourceSession.values}. */
+export function valuesOf(session: ResourceSession, model: EntityModel, row: object, names: readonly string[]): Record<string, unknown> {
+  const values: Record<string, unknown> = {};
+  for (const name of names) values[name] = session.valueOf(model, row, name);
+  return values;
 }
 
 /** The reason for which a database refuses a write. Its message is for logs. */

@@ -4,8 +4,16 @@ import { describeFields } from '@toolloop/core/internal';
 import { Expose, Type as TypeOf } from 'class-transformer';
 import 'reflect-metadata';
 import { all, where } from './filter.js';
-import type { ResourceAccess } from './resource.js';
-import type { Condition, EntityModel, ResourceRelation, ResourceSession, ResourceValue } from './resource-gateway.js';
+import type { EntityShape, ResourceAccess } from './resource.js';
+import {
+  type Condition,
+  type EntityModel,
+  type ResourceQuery,
+  type ResourceRelation,
+  type ResourceSession,
+  type ResourceValue,
+  valuesOf,
+} from './resource-gateway.js';
 
 /** The parts of a row that are shown. */
 export interface ViewTerms {
@@ -22,7 +30,7 @@ const MOST_RELATED = 500;
  * The columns that a page is read with: those that are selected, what identifies a row, and the relations to one that are loaded. Undefined for whole rows: where nothing is
  * selected, of which an ORM makes instances faster, and where a getter is shown, which may need any of them.
  */
-export function columnsFor({ shape }: ResourceAccess, { select, load = [] }: ViewTerms): readonly string[] | undefined {
+function columnsFor({ shape }: ResourceAccess, { select, load = [] }: ViewTerms): readonly string[] | undefined {
   const { model } = shape;
   if (!select || select.some((name) => !model.fields.has(name))) return undefined;
   const ones = load.filter((name) => model.relations.get(name)?.many === false);
@@ -32,6 +40,49 @@ export function columnsFor({ shape }: ResourceAccess, { select, load = [] }: Vie
 /** The fields without which an entity's own tools would not know the instance. */
 function identifying({ key, tenant }: EntityModel): readonly string[] {
   return [key, tenant].filter((name) => name !== undefined);
+}
+
+/** Rows that were found, and the views of them. */
+export interface FoundRows {
+  readonly rows: readonly object[];
+  /** The value of a field by which they were ordered. */
+  valueOf(row: object, name: string): unknown;
+  /** Makes the views of some of them. Called once. */
+  toViews(rows: readonly object[]): Promise<readonly object[]>;
+}
+
+/** Finds rows that are only read. Where their views are made of columns alone, no instances are made of them. */
+export async function findRows(
+  session: ResourceSession,
+  access: ResourceAccess,
+  query: Omit<ResourceQuery, 'fields'>,
+  terms: ViewTerms,
+): Promise<FoundRows> {
+  const { shape } = access;
+  const { model } = shape;
+  const sorted = query.order.map(({ field }) => field);
+  const { select } = terms;
+  const fields = columnsFor(access, { ...terms, select: select && [...select, ...sorted] });
+  const asked = { ...query, ...(fields && { fields }) };
+  const names = [...(select ?? access.returned), ...identifying(model)];
+  const needed = [...new Set([...names, ...sorted])];
+  if ((terms.load ?? []).length > 0 || !needed.every((name) => model.fields.has(name))) {
+    const rows = await session.find(model, asked);
+    return { rows, valueOf: (row, name) => session.valueOf(model, row, name), toViews: (some) => toViews(session, some, access, terms) };
+  }
+  const rows = await session.values(model, asked, needed);
+  const shown = new Set(names);
+  const others = needed.filter((name) => !shown.has(name));
+  const toView = viewMaker(shape, shown);
+  return { rows, valueOf: valueIn, toViews: (some) => Promise.resolve(some.map((row) => toView(without(row, others)))) };
+}
+
+function valueIn(row: object, name: string): unknown {
+  return Reflect.get(row, name);
+}
+
+function without(row: object, names: readonly string[]): object {
+  return names.length === 0 ? row : Object.fromEntries(Object.entries(row).filter(([name]) => !names.includes(name)));
 }
 
 /**
@@ -54,14 +105,11 @@ export async function toViews(
     if (relation && target) related.set(name, await relatedViews(session, rows, { relation, target, model }));
   }
   const names = [...select, ...identifying(model)];
-  const covered = [...shape.shown].filter((name) => !names.includes(name) && !related.has(name));
-  const empty: object = Reflect.construct(Object, [], model.entity); // of its class, which is not run
-  const prototype = Reflect.getPrototypeOf(empty);
+  const toView = viewMaker(shape, new Set([...names, ...related.keys()]));
   return rows.map((row) => {
-    const values: Record<string, unknown> = {};
-    for (const name of names) values[name] = session.valueOf(model, row, name);
+    const values = valuesOf(session, model, row, names);
     for (const [name, viewsOf] of related) values[name] = viewsOf(row);
-    return toView(values, prototype, covered);
+    return toView(values);
   });
 }
 
@@ -111,11 +159,16 @@ export function isKey(value: unknown): value is string | number | bigint {
   return typeof value === 'string' || typeof value === 'number' || typeof value === 'bigint';
 }
 
-/** Makes an instance of values; what the class itself would give for properties that are shown elsewhere is covered. */
-function toView(values: object, prototype: object | null, covered: readonly string[]): object {
-  Reflect.setPrototypeOf(values, prototype); // in one step: to define each property beside the accessors of the class takes several times as long
-  for (const name of covered) Object.defineProperty(values, name, { value: undefined, enumerable: false });
-  return values;
+/** Returns what makes an instance of the values of these names; what the class itself would give for properties that are shown elsewhere is covered. */
+function viewMaker({ model, shown }: EntityShape, names: ReadonlySet<string>): (values: object) => object {
+  const covered = [...shown].filter((name) => !names.has(name));
+  const empty: object = Reflect.construct(Object, [], model.entity); // of its class, which is not run
+  const prototype = Reflect.getPrototypeOf(empty);
+  return (values) => {
+    Reflect.setPrototypeOf(values, prototype); // in one step: to define each property beside the accessors of the class takes several times as long
+    for (const name of covered) Object.defineProperty(values, name, { value: undefined, enumerable: false });
+    return values;
+  };
 }
 
 /** Makes a copy of a view as a plain object, to be kept beside the mark of a call. */

@@ -148,6 +148,17 @@ export function readsRows(storing: Storing): void {
       expect(JSON.stringify(customers)).not.toContain('acme only'); // what one resource loads, another does not
     });
 
+    it('returns no field by which rows were ordered unless it is selected', async () => {
+      const sort = [{ field: 'total', descending: true }];
+      const first = await read({ select: ['number'], sort, limit: 1 });
+      expect(first.rows).toEqual([{ id: 2, number: 'o-2', internalStatus: null }]);
+      const { rows } = await read({ select: ['number'], sort, limit: 2, cursor: first.cursor });
+      expect(rows.map((row) => Object.keys(row).toSorted())).toEqual([
+        ['id', 'internalStatus', 'number'],
+        ['id', 'internalStatus', 'number'],
+      ]);
+    });
+
     it.each<[string, object, string]>([
       ['a hidden field', { filter: { internalStatus: { eq: 'x' } } }, '/filter/internalStatus'],
       ['a field that is not exposed', { filter: { margin: { eq: '1' } } }, '/filter/margin'],

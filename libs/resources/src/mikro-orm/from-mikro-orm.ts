@@ -1,4 +1,5 @@
-import { type EntityMetadata, type EntityProperty, ReferenceKind } from '@mikro-orm/core';
+import { type EntityMetadata, type EntityProperty, EventType, ReferenceKind, Type as ColumnType } from '@mikro-orm/core';
+import type { SqlEntityManager } from '@mikro-orm/sql';
 import type { Type } from '@nestjs/common';
 import type { EntityModel, FieldKind, ResourceField, ResourceRelation } from '../resource-gateway.js';
 
@@ -129,4 +130,56 @@ function uniqueKeysOf(
     ...declared,
   ];
   return new Map(keys.filter(({ fields }) => fields.length > 0).map(({ name, fields }) => [name ?? fields.join('_'), fields]));
+}
+
+/** Makes a column's value, as MikroORM has read it, that of the property. */
+type ColumnReader = (value: unknown) => unknown;
+
+/**
+ * Returns how the values of these fields are read without instances of their entity; a field whose values stay what they are has none. Undefined where an instance may have other
+ * values: where code of the application makes or fills it, or a field is no plain column.
+ */
+export function columnReaders(em: SqlEntityManager, entity: Type, names: readonly string[]): ReadonlyMap<string, ColumnReader> | undefined {
+  const metadata = em.getMetadata().get(entity);
+  const events = em.getEventManager();
+  const isHeard = [EventType.onInit, EventType.onLoad].some((event) => events.hasListeners(event, metadata as never));
+  if (isHeard || isMadeOtherwise(metadata) || em.config.get('forceUndefined')) return undefined;
+  const readers = readersOf(em, metadata);
+  if (!names.every((name) => readers.has(name))) return undefined;
+  const needed = new Map<string, ColumnReader>();
+  for (const name of names) {
+    const reader = readers.get(name);
+    if (reader) needed.set(name, reader);
+  }
+  return needed;
+}
+
+/** Tells whether instances are made by a constructor, or of another class than that of their table, or in an order of their own. */
+function isMadeOtherwise({ virtual, forceConstructor, inheritanceType, root, serializedPrimaryKey, orderBy }: EntityMetadata): boolean {
+  const parts = [inheritanceType, root.inheritanceType, serializedPrimaryKey, orderBy];
+  return virtual === true || forceConstructor || parts.some((part) => part !== undefined);
+}
+
+const READERS = new WeakMap<EntityMetadata, ReadonlyMap<string, ColumnReader | undefined>>();
+
+function readersOf(em: SqlEntityManager, metadata: EntityMetadata): ReadonlyMap<string, ColumnReader | undefined> {
+  const known = READERS.get(metadata);
+  if (known) return known;
+  const columns = metadata.hydrateProps.filter(isPlainColumn);
+  const readers = new Map(columns.map((property) => [property.name, readerOf(em, property)] as const));
+  READERS.set(metadata, readers);
+  return readers;
+}
+
+function isPlainColumn(property: EntityProperty): boolean {
+  const { kind, getter, setter, accessor, ref, embedded } = property;
+  const isColumnAlone = kind === ReferenceKind.SCALAR && isStored(property) && embedded === undefined;
+  return isColumnAlone && !getter && !setter && !ref && accessor === undefined;
+}
+
+/** MikroORM has read moments and booleans already: what its hydrator would do then is to apply the type of the column, but to null. */
+function readerOf(em: SqlEntityManager, { customType }: EntityProperty): ColumnReader | undefined {
+  const platform = em.getPlatform();
+  if (!customType || customType.convertToJSValue === ColumnType.prototype.convertToJSValue) return undefined;
+  return (value) => (value === null ? null : (customType.convertToJSValue(value, platform, { mode: 'serialization' }) as unknown));
 }

@@ -20,10 +20,13 @@ import {
   type Condition,
   type EntityModel,
   type ResourceAggregate,
+  type ResourceOrder,
   type ResourceQuery,
   type ResourceSession,
   ResourceWriteError,
+  valuesOf,
 } from '../resource-gateway.js';
+import { columnReaders } from './from-mikro-orm.js';
 
 /** Finds the column of a property. */
 export function columnOf({ properties }: EntityMetadata, property: string): string {
@@ -46,13 +49,25 @@ export class MikroOrmSession implements ResourceSession {
   ) {}
 
   async find(model: EntityModel, { where: condition, order, limit, offset, fields }: ResourceQuery): Promise<readonly object[]> {
-    const orderBy = order.map(({ field, descending }) => ({ [field]: descending ? 'desc nulls last' : 'asc nulls last' }));
     return this.em.find(model.entity, this.whereOf(model, condition), {
       ...(fields && { fields: fields as never }),
-      orderBy: orderBy as never,
+      orderBy: order.map(toOrder) as never,
       limit,
       ...(offset > 0 && { offset }),
     });
+  }
+
+  /** The same rows without instances of them, where an instance would have the same values. */
+  async values(model: EntityModel, query: ResourceQuery, names: readonly string[]): Promise<readonly Record<string, unknown>[]> {
+    const readers = columnReaders(this.em, model.entity, names);
+    if (!readers) return (await this.find(model, query)).map((row) => valuesOf(this, model, row, names));
+    const { where: condition, order, limit, offset } = query;
+    const select = this.em.createQueryBuilder(model.entity, 'e').select([...names] as never);
+    select.where(this.whereOf(model, condition) as never).limit(limit, offset);
+    await select.applyFilters();
+    const rows = await select.orderBy(order.map(toOrder) as never).execute<Record<string, unknown>[]>('all');
+    for (const row of rows) for (const [name, read] of readers) row[name] = read(row[name]);
+    return rows;
   }
 
   count(model: EntityModel, condition: Condition): Promise<number> {
@@ -136,6 +151,10 @@ export class MikroOrmSession implements ResourceSession {
       .where(inner as never);
     return has ? { [name]: { $in: found } } : { $or: [{ [name]: null }, { [name]: { $nin: found } }] };
   }
+}
+
+function toOrder({ field, descending }: ResourceOrder): Record<string, string> {
+  return { [field]: descending ? 'desc nulls last' : 'asc nulls last' };
 }
 
 type PlainComparison = Exclude<ComparisonOperator, 'not_contains' | 'not_starts_with'>;

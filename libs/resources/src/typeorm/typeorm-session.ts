@@ -16,6 +16,7 @@ import {
   type ResourceQuery,
   type ResourceSession,
   ResourceWriteError,
+  valuesOf,
 } from '../resource-gateway.js';
 import { columnOf, ConditionSql, type SqlTerms } from './condition-sql.js';
 
@@ -55,6 +56,11 @@ export class TypeOrmSession implements ResourceSession {
     const rows = await query.getMany();
     for (const row of rows) this.know(model, row);
     return rows;
+  }
+
+  async values(model: EntityModel, query: ResourceQuery, names: readonly string[]): Promise<readonly Record<string, unknown>[]> {
+    const rows = await this.find(model, query);
+    return rows.map((row) => valuesOf(this, model, row, names));
   }
 
   async count(model: EntityModel, condition: Condition): Promise<number> {
