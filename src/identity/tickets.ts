@@ -40,7 +40,7 @@ export class TicketOffice {
     return { ticket, expiresAt };
   }
 
-  /** Takes a ticket and answers with its user. A ticket opens one stream; an `EventSource` that has lost it may read on with the same ticket, which starts nothing. */
+  /** Takes a ticket and answers with its user. A ticket opens one stream, and nothing else; an `EventSource` that has lost it may read on with the same ticket, which starts nothing. */
   redeem(ticket: string, isAgain = false): User | undefined {
     const found = this.issued.get(ticket);
     if (!found || found.isUsed !== isAgain || found.expiresAt <= this.clock.now()) return undefined;
@@ -59,13 +59,17 @@ export class TicketOffice {
   }
 }
 
+/** The streams that a browser's `EventSource` opens. */
+const STREAMS = /^\/(?:chat\/stream|runs\/[^/]+\/events)$/;
+
 /**
- * Finds the user who asks: by a bearer token or, where no header can be sent, by an unused `?ticket=`.
+ * Finds the user who asks: by a bearer token or, at a stream, where a browser can send no header, by an unused `?ticket=`.
  *
  * @throws UnauthorizedException where neither names one.
  */
-export function userOfRequest({ headers, query }: Pick<HttpRequest, 'headers' | 'query'>, office: TicketOffice): User {
-  const ticket = isRecord(query) ? query['ticket'] : undefined;
+export function userOfRequest({ headers, query, url, method }: HttpRequest, office: TicketOffice): User {
+  const isStream = method === 'GET' && STREAMS.test(url.split('?')[0] ?? '');
+  const ticket = isStream && isRecord(query) ? query['ticket'] : undefined;
   if (typeof ticket !== 'string') return userOfHeader(headers.authorization);
   const user = office.redeem(ticket, headers['last-event-id'] !== undefined);
   if (!user) throw unauthorized('The ticket is unknown, used or older than a minute. POST /chat/tickets gives a new one.');

@@ -114,6 +114,17 @@ describe('a ticket', () => {
     expect(await errorOf(open(ticket))).toEqual([401, 'unauthorized']);
   });
 
+  it('opens nothing but a stream, neither unused nor by the header with which a stream is read on', async () => {
+    const [unused, used] = [await issue(), await issue()];
+    await (await open(used)).text();
+    const init = { method: 'POST', headers: { 'content-type': 'application/json', 'last-event-id': '1' }, body: '{"message":"hi"}' };
+    for (const ticket of [unused, used]) {
+      expect(await errorOf(fetch(`${desk.url}/chat?ticket=${ticket}`, init))).toEqual([401, 'unauthorized']);
+      expect(await errorOf(fetch(`${desk.url}/tools?ticket=${ticket}`, { headers: init.headers }))).toEqual([401, 'unauthorized']);
+    }
+    expect((await open(unused)).status).toBe(200);
+  });
+
   it('is not made up', async () => {
     expect(await errorOf(open('x'.repeat(43)))).toEqual([401, 'unauthorized']);
     expect(await errorOf(fetch(`${desk.url}/chat/stream?message=hi&ticket=a&ticket=b`))).toEqual([401, 'unauthorized']);
