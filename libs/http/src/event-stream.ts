@@ -19,7 +19,8 @@ export interface AnyResponse {
 
 /**
  * Sends events to one reader, no faster than its socket takes them: the next event is asked for once the one before has left, so that what produces them waits too. Resolves once
- * the stream has ended, on whichever side. Before the first event an error rejects, so that it can still be answered with its status.
+ * the stream has ended, on whichever side. Before the first event an error rejects, so that it can still be answered with its status; what is silent for longer than `keepAliveMs` before
+ * it, such as a run that is queued, has begun by then.
  */
 export async function sendEvents(
   events: AsyncIterable<LoopEvent>,
@@ -29,16 +30,16 @@ export async function sendEvents(
 ): Promise<void> {
   const iterator = events[Symbol.asyncIterator]();
   const socket = response.raw ?? response;
-  const reader = new StreamReader(socket, times, encoder.keepAlive);
+  const reader = new StreamReader(response, times, encoder);
   // A reader that has left asks for nothing more: what waits for the next event is told at once.
   socket.once('close', () => void iterator.return?.());
-  const first = await iterator.next();
-  response.hijack?.();
-  reader.begin(encoder.headers);
   try {
+    const first = await iterator.next();
+    reader.begin();
     for (let next = first; !next.done && (await reader.write(encoder.encode(next.value))); next = await iterator.next());
     if (reader.isThere) await reader.write(encoder.end());
-  } catch {
+  } catch (error) {
+    if (!reader.hasBegun) throw error;
     socket.destroy(); // a stream that ends early is no end: the client connects again
   } finally {
     reader.end();
@@ -48,26 +49,37 @@ export async function sendEvents(
 
 /** The socket of one reader. */
 class StreamReader {
+  private readonly socket: ServerResponse;
   private readonly timer: NodeJS.Timeout | undefined;
+  private isBegun = false;
 
   constructor(
-    private readonly socket: ServerResponse,
+    private readonly response: AnyResponse & ServerResponse,
     private readonly times: StreamTimes,
-    private readonly keepAlive: string,
+    private readonly encoder: Pick<EventEncoder, 'headers' | 'keepAlive'>,
   ) {
-    if (keepAlive === '' || !(times.keepAliveMs > 0)) return;
+    this.socket = response.raw ?? response;
+    if (encoder.keepAlive === '' || !(times.keepAliveMs > 0)) return;
     this.timer = setInterval(() => this.remind(), times.keepAliveMs);
     this.timer.unref();
-    socket.once('close', () => clearInterval(this.timer));
+    this.socket.once('close', () => clearInterval(this.timer));
+  }
+
+  get hasBegun(): boolean {
+    return this.isBegun;
   }
 
   get isThere(): boolean {
     return !this.socket.destroyed && !this.socket.writableEnded;
   }
 
-  begin(headers: Readonly<Record<string, string>>): void {
+  /** Sends the headers, once. */
+  begin(): void {
+    if (this.isBegun) return;
+    this.isBegun = true;
+    this.response.hijack?.();
     this.socket.socket?.setNoDelay(true);
-    this.socket.writeHead(200, { ...headers });
+    this.socket.writeHead(200, { ...this.encoder.headers });
     this.socket.flushHeaders();
   }
 
@@ -82,11 +94,13 @@ class StreamReader {
 
   end(): void {
     clearInterval(this.timer);
-    if (this.isThere) this.socket.end();
+    if (this.isBegun && this.isThere) this.socket.end();
   }
 
   private remind(): void {
-    if (this.isThere && this.socket.headersSent && !this.socket.writableNeedDrain) this.socket.write(this.keepAlive);
+    if (!this.isThere || this.socket.writableNeedDrain) return;
+    this.begin();
+    this.socket.write(this.encoder.keepAlive);
   }
 
   private async drained(): Promise<void> {

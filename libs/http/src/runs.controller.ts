@@ -1,4 +1,4 @@
-import { Body, Get, HttpCode, Param, Post, Query, Req, Res } from '@nestjs/common';
+import { BadRequestException, Body, Get, HttpCode, Param, Post, Query, Req, Res } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import type { LoopResult } from '@toolloop/core';
 import { RunService } from '@toolloop/core/runs';
@@ -57,7 +57,8 @@ export class RunsController {
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],
   ): Promise<void> {
-    const seen = seenIn(request)?.sequence;
+    const { sequence: seen, runId: named = runId } = seenIn(request) ?? {};
+    if (named !== runId) throw new BadRequestException('Last-Event-ID names an event of another run.');
     const events = (): ReturnType<RunStreams['watch']> =>
       this.streams.watch(runId, caller, { after: seen ?? after, isAgain: seen !== undefined });
     await this.streams.send(events, sseEncoder(), { request, response }, caller);

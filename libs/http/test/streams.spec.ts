@@ -1,3 +1,4 @@
+import { EventEmitter, once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { afterAll, describe, expect, it } from '@jest/globals';
@@ -86,6 +87,38 @@ describe('a stream', () => {
     expect(askedTooEarly).toBe(0);
     expect(most).toBeLessThan(65_536);
   });
+
+  it('begins before its first event where that is long in coming, as that of a run which is queued', async () => {
+    const queue = new EventEmitter();
+    async function* events(): AsyncGenerator<LoopEvent> {
+      await once(queue, 'turn');
+      yield { type: 'text-delta', step: 1, text: 'Hi.', runId: 'run', sequence: 1, timestamp: '' };
+    }
+    const times = { keepAliveMs: 20, readerStalledMs: 60_000 };
+    const server = createServer((_request, response) => void sendEvents(events(), sseEncoder(), response, times));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const response = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}`); // its headers are there
+    queue.emit('turn');
+    const body = await response.text();
+    expect([response.status, eventsIn(body).length, body.startsWith(':\n\n')]).toEqual([200, 1, true]);
+    await new Promise((resolve) => server.close(resolve));
+  });
+
+  it('is cut off where it fails after it has begun, so that its client connects again', async () => {
+    const storage = new EventEmitter();
+    async function next(): Promise<never> {
+      await once(storage, 'failure');
+      throw new Error('The storage is gone.');
+    }
+    const events: AsyncIterable<LoopEvent> = { [Symbol.asyncIterator]: () => ({ next }) };
+    const times = { keepAliveMs: 20, readerStalledMs: 60_000 };
+    const server = createServer((_request, response) => void sendEvents(events, sseEncoder(), response, times));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const response = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    storage.emit('failure');
+    await expect(response.text()).rejects.toThrow('terminated');
+    await new Promise((resolve) => server.close(resolve));
+  });
 });
 
 /** Reads the stream up to so many events, and leaves. */
@@ -100,7 +133,7 @@ async function eventsUpTo(response: Response, count: number): Promise<ReturnType
   return eventsIn(said);
 }
 
-function watch(served: Served, runId: string, last: number, person = 'alice'): Promise<Response> {
+function watch(served: Served, runId: string, last: number | string, person = 'alice'): Promise<Response> {
   return fetch(`${served.url}/runs/${runId}/events`, { headers: { ...headersOf(person), 'last-event-id': String(last) } });
 }
 
@@ -119,6 +152,15 @@ describe.each<Platform>(['express', 'fastify'])('a reader that has lost its conn
     expect(after.at(-1)).toMatchObject({ type: 'run-end', finishReason: 'stop', text: 'abcd' });
     expect(model.pulled).toBe(4);
     expect((await watch(served, runId, after.at(-1)?.sequence ?? 0)).status).toBe(204);
+  });
+
+  it('reads on by an id that names the run, and by none that names another', async () => {
+    const model = new GatedModel(['a']);
+    model.open();
+    const served = await serveApp({ model, platform });
+    const [{ runId }, ...more] = eventsIn(await (await ask(served, 'alice', { message: 'hi' })).text()) as [LoopEvent, ...LoopEvent[]];
+    expect(eventsIn(await (await watch(served, runId, `${runId}.1`)).text())).toEqual(more);
+    expect((await watch(served, runId, 'another-run.1')).status).toBe(400);
   });
 
   it('finds its run running, and stops it by a request of its own', async () => {
