@@ -3,8 +3,9 @@ import type { IncomingMessage } from 'node:http';
 import { BadRequestException, ForbiddenException, Inject, Injectable, type NestMiddleware } from '@nestjs/common';
 import { HTTP_OPTIONS, type ToolLoopHttpOptions } from './http-options.js';
 
-/** The headers that a page of another origin may send, and those that it may read: with them it names its requests and reads on a stream that it lost. */
+/** The methods and headers that a page of another origin may send, and the headers that it may read: with them it names its requests and reads on a stream that it lost. */
 export const CORS_HEADERS = {
+  methods: ['GET', 'HEAD', 'PUT', 'PATCH', 'POST', 'DELETE'], // Fastify by itself lets pages of others delete nothing
   allowedHeaders: ['authorization', 'content-type', 'idempotency-key', 'last-event-id'],
   exposedHeaders: ['link', 'location', 'retry-after', 'x-vercel-ai-ui-message-stream', 'x-vercel-ai-data-stream'],
 } as const;
@@ -51,6 +52,28 @@ export class AccessMiddleware implements NestMiddleware {
   }
 }
 
+/**
+ * Refuses what a page of another site has sent without asking first, such as a form or an image: a browser adds the cookies of its person to it. What only code can send, a body
+ * of JSON or an `Authorization` header, a browser sends to another origin after that origin has agreed.
+ *
+ * @throws {ForbiddenException} For such a request, unless `origins` lists its page.
+ */
+export function assertNotForged(
+  { headers }: Pick<IncomingMessage, 'headers'>,
+  { origins = [] }: Pick<ToolLoopHttpOptions, 'origins'>,
+): void {
+  const { origin = '', authorization } = headers;
+  const site = headers['sec-fetch-site'];
+  const isOfOthers = site === 'cross-site' || site === 'same-site';
+  if (!isOfOthers || authorization !== undefined || isJson(headers) || origins.includes(origin.toLowerCase())) return;
+  throw forbidden('forbidden_origin', 'A page of another origin has sent this. The option "origins" lists the pages that may.');
+}
+
+/** Tells whether a body is JSON, or would be. */
+export function isJson({ 'content-type': type = '' }: IncomingMessage['headers']): boolean {
+  return /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i.test(type);
+}
+
 function assertSingle({ headersDistinct }: IncomingMessage): void {
   for (const name of ['host', 'origin']) {
     if ((headersDistinct[name] ?? []).length > 1) throw new BadRequestException(`Send one header ${name}, not several.`);
@@ -65,9 +88,10 @@ function lastOf(header: string | string[] | undefined): string | undefined {
 
 /** Clients leave the port out where it is the protocol's own. */
 function isLoopback(host: string, port: number | undefined): boolean {
-  const suffix = port === 80 && !host.includes(':') ? '' : `:${port}`;
-  return host === `127.0.0.1${suffix}` || host === `localhost${suffix}`;
+  return LOOPBACK.some((name) => host === `${name}:${port}` || (port === 80 && host === name));
 }
+
+const LOOPBACK = ['127.0.0.1', 'localhost', '[::1]'];
 
 function listOf(proxies: readonly string[]): BlockList {
   const list = new BlockList();

@@ -362,6 +362,12 @@ export const ANSWERS = {
   }),
   Health: object<Health>({ status: words('ok') }),
   Readiness: object<Pick<ReadyAnswer, 'status'>>({ status: words('ready', 'leaving', 'unavailable') }),
+  Model: object<{ id: string; object: string; created: string; owned_by: string }>({
+    id: TEXT,
+    object: words('model'),
+    created: WHOLE,
+    owned_by: words('toolloop'),
+  }),
   Models: object<{ object: string; data: string }>({ object: words('list'), data: list(OPEN) }),
   ChatCompletion: object<{ id: string; object: string; created: string; model: string; choices: string; usage?: string }>({
     id: TEXT,

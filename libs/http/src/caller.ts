@@ -10,13 +10,16 @@ import {
   UnauthorizedException,
   UseFilters,
   UseGuards,
+  UnsupportedMediaTypeException,
   ValidationPipe,
 } from '@nestjs/common';
 import { isDeeperThan } from '@toolloop/protocol';
 import { readEventId, type SeenEvent } from '@toolloop/ui-stream';
 import type { ServerResponse } from 'node:http';
+import { assertNotForged, isJson } from './access-middleware.js';
 import { ToolLoopExceptionFilter } from './exception-filter.js';
 import { CallerLimits } from './caller-limits.js';
+import type { AnyResponse } from './event-stream.js';
 import { type Caller, HTTP_OPTIONS, type HttpRequest, type ToolLoopHttpOptions } from './http-options.js';
 
 const known = new WeakMap<object, Caller>();
@@ -48,17 +51,25 @@ export class Callers {
   }
 }
 
+/** The methods by which nothing is done. */
+const SAFE: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
+
 /** Lets in a request whose caller the application knows, and whose body can be read. */
 @Injectable()
 export class CallerGuard implements CanActivate {
   constructor(
     private readonly callers: Callers,
     private readonly limits: CallerLimits,
+    @Inject(HTTP_OPTIONS) private readonly options: ToolLoopHttpOptions,
   ) {}
 
-  /** @throws {HttpException} For a caller whom the application does not know, one request too many, and a body that is too large or too deep. */
+  /**
+   * @throws {HttpException} For a caller whom the application does not know, one request too many, what a page of another site has sent with this one's cookies, and a body that is
+   *   too large or too deep.
+   */
   async canActivate(context: ExecutionContext): Promise<boolean> {
     const request = context.switchToHttp().getRequest<HttpRequest>();
+    if (!SAFE.has(request.method)) assertNotForged(request, this.options);
     const caller = await this.callers.find(request);
     if (!caller) throw new UnauthorizedException({ code: 'unauthorized', message: 'Say who is asking.' });
     await this.limits.admit(caller, request);
@@ -68,9 +79,22 @@ export class CallerGuard implements CanActivate {
   }
 }
 
-/** A controller of this module: it knows its callers, and answers errors by their status. */
+/** Refuses a body of another form than JSON. A page of another site sends forms and texts unasked, and a parser that the application has for them would read those too. */
+export class JsonBodies implements CanActivate {
+  /** @throws {UnsupportedMediaTypeException} For a form, a text and the like. */
+  canActivate(context: ExecutionContext): boolean {
+    const { method, headers } = context.switchToHttp().getRequest<HttpRequest>();
+    const { 'content-type': type } = headers;
+    if (SAFE.has(method) || type === undefined || isJson(headers)) return true;
+    throw new UnsupportedMediaTypeException(`Send the body as application/json, not as ${type.slice(0, MOST_OF_A_TYPE)}.`);
+  }
+}
+
+const MOST_OF_A_TYPE = 80;
+
+/** A controller of this module: it knows its callers, reads JSON, and answers errors by their status. */
 export function CallerController(path: string): ClassDecorator {
-  return applyDecorators(Controller(path), UseGuards(CallerGuard), UseFilters(ToolLoopExceptionFilter));
+  return applyDecorators(Controller(path), UseGuards(CallerGuard, JsonBodies), UseFilters(ToolLoopExceptionFilter));
 }
 
 /** The parameter receives the caller whom the guard let in. */
@@ -111,14 +135,18 @@ export function seenIn({ headers }: Pick<HttpRequest, 'headers'>): SeenEvent | u
 
 /** The parameter receives a signal that is aborted when the client goes away before it is answered. */
 export const ClientSignal = createParamDecorator((_options: unknown, context: ExecutionContext): AbortSignal => {
-  const response = context.switchToHttp().getResponse<ServerResponse & { readonly raw?: ServerResponse }>();
+  return leavingSignal(context.switchToHttp().getResponse<AnyResponse & ServerResponse>());
+});
+
+/** Makes a signal that is aborted when the client of a response goes away before it is answered. */
+export function leavingSignal(response: AnyResponse & ServerResponse): AbortSignal {
   const socket = response.raw ?? response;
   const gone = new AbortController();
   socket.once('close', () => {
     if (!socket.writableFinished) gone.abort();
   });
   return gone.signal;
-});
+}
 
 function headerOf(context: ExecutionContext, name: string): string | readonly string[] | undefined {
   return context.switchToHttp().getRequest<HttpRequest>().headers[name];

@@ -1,6 +1,7 @@
 import { Body, Get, HttpCode, Post, Query, Req, Res } from '@nestjs/common';
 import type { LoopRequest, LoopResult } from '@toolloop/core';
 import { sseEncoder } from '@toolloop/ui-stream';
+import { assertNotForged } from './access-middleware.js';
 import { CallerController, ClientSignal, CurrentCaller, IdempotencyKey, NAMED_ONLY, seenIn, STRICT } from './caller.js';
 import type { Caller, HttpRequest } from './http-options.js';
 import { AskBody, AskToStream } from './requests.dto.js';
@@ -44,6 +45,7 @@ export class ChatController {
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],
   ): Promise<void> {
+    assertNotForged(request, this.served.options); // an image of another page's would ask here
     const seen = seenIn(request);
     const events = async () =>
       seen === undefined

@@ -91,8 +91,9 @@ export class ToolLoopHttpModule extends ConfigurableModuleClass implements NestM
 
   configure(consumer: MiddlewareConsumer): void {
     const { origins = [] } = this.options;
-    const [allowedHeaders, exposedHeaders] = [[...CORS_HEADERS.allowedHeaders], [...CORS_HEADERS.exposedHeaders]];
-    if (origins.length > 0) this.adapters.httpAdapter.enableCors({ origin: [...origins], allowedHeaders, exposedHeaders });
+    const { methods, allowedHeaders, exposedHeaders } = CORS_HEADERS;
+    const cors = { methods: [...methods], allowedHeaders: [...allowedHeaders], exposedHeaders: [...exposedHeaders] };
+    if (origins.length > 0) this.adapters.httpAdapter.enableCors({ origin: [...origins], ...cors });
     consumer.apply(AccessMiddleware).forRoutes('{*path}');
   }
 }

@@ -7,6 +7,7 @@ import {
   Get,
   Injectable,
   NotFoundException,
+  Param,
   Post,
   Req,
   Res,
@@ -23,7 +24,7 @@ import {
   readChatCompletionsRequest,
   toChatCompletion,
 } from '@toolloop/ui-stream';
-import { CallerGuard, CurrentCaller, IdempotencyKey } from './caller.js';
+import { CallerGuard, CurrentCaller, IdempotencyKey, JsonBodies, leavingSignal } from './caller.js';
 import { toHttpError } from './exception-filter.js';
 import type { Caller, HttpRequest } from './http-options.js';
 import { reading } from './protocols.controller.js';
@@ -50,7 +51,7 @@ class OpenAiErrors implements ExceptionFilter {
 
 /** The loop as a model of OpenAI's chat completions: its own tools run on the server, and the client sees those that it is to make. */
 @Controller('v1')
-@UseGuards(CallerGuard)
+@UseGuards(CallerGuard, JsonBodies)
 @UseFilters(OpenAiErrors)
 export class OpenAiController {
   private readonly startedAt = seconds();
@@ -64,7 +65,13 @@ export class OpenAiController {
 
   @Get('models')
   models(): JsonObject {
-    return { object: 'list', data: [{ id: this.name, object: 'model', created: this.startedAt, owned_by: 'toolloop' }] };
+    return { object: 'list', data: [this.listed] };
+  }
+
+  @Get('models/:model')
+  model(@Param('model') model: string): JsonObject {
+    this.assertModel(model);
+    return this.listed;
   }
 
   @Post('chat/completions')
@@ -77,16 +84,11 @@ export class OpenAiController {
   ): Promise<void> {
     const asked = reading(() => readChatCompletionsRequest(body));
     const { model, includeUsage, isStreamed } = asked;
-    if (model !== this.name)
-      throw new NotFoundException({
-        code: 'model_not_found',
-        message: `There is no model ${JSON.stringify(model)}. There is ${JSON.stringify(this.name)}.`,
-      });
+    this.assertModel(model);
     const options = { model, created: seconds(), includeUsage };
     const events = (): Promise<AsyncIterable<LoopEvent>> => this.eventsOf(asked, caller, requestId);
     if (isStreamed) return this.streams.send(events, chatCompletionsEncoder(options), { request, response }, caller);
-    const all: LoopEvent[] = [];
-    for await (const event of await events()) all.push(event);
+    const all = await this.streams.collect(events, leavingSignal(response));
     this.adapters.httpAdapter.reply(response, toChatCompletion(all, options), 200);
   }
 
@@ -103,6 +105,17 @@ export class OpenAiController {
       ...(requestId !== undefined && { requestId }),
     };
     return this.streams.ask(request, caller);
+  }
+
+  /** @throws {NotFoundException} For another model than that of the loop. */
+  private assertModel(model: string): void {
+    if (model === this.name) return;
+    const message = `There is no model ${JSON.stringify(model)}. There is ${JSON.stringify(this.name)}.`;
+    throw new NotFoundException({ code: 'model_not_found', message });
+  }
+
+  private get listed(): JsonObject {
+    return { id: this.name, object: 'model', created: this.startedAt, owned_by: 'toolloop' };
   }
 
   private get name(): string {

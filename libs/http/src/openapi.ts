@@ -47,12 +47,13 @@ function isMissing(error: unknown): boolean {
 const ERRORS: Readonly<Record<number, string>> = {
   400: 'The request cannot be read, or not be run as it is.',
   401: 'It is not known who asks.',
-  403: 'This person may not do this.',
+  403: 'This person may not do this, or a page of another origin has sent it.',
   404: 'There is none, or it is not the caller’s.',
   405: 'A HEAD would run something for no one.',
   409: 'It was answered, has expired or was withdrawn, or something has changed meanwhile.',
   410: 'The events that are asked for are not kept any more.',
   413: 'The body is too large.',
+  415: 'The body is no JSON.',
   429: 'Too many requests or open streams.',
   502: 'The model failed.',
   503: 'The storage or the audit does not answer, or the run was stopped.',
@@ -112,7 +113,7 @@ class RouteDescriptions {
   private decoratorsOf(route: Route, hasBody: boolean, isOpen: boolean): MethodDecorator[] {
     const { swagger } = this;
     const { summary, answers, errors = [], headers = [], body } = route;
-    const failures = isOpen ? errors : [...ALWAYS, ...(hasBody ? [400, 413] : []), ...errors];
+    const failures = isOpen ? errors : [...ALWAYS, ...(hasBody ? [400, 403, 413, 415] : []), ...errors];
     return [
       swagger.ApiOperation({ summary }),
       ...(body ? [swagger.ApiBody({ schema: openApiOf(body), required: true })] : []),

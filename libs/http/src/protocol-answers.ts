@@ -28,20 +28,31 @@ export class ProtocolAnswers {
    * @throws {ConflictException} Where nothing of it waits.
    */
   async giveNamed(answers: readonly NamedAnswer[], caller: Caller): Promise<string> {
-    const asked = await this.pending.inbox(caller);
+    const left = new Set(answers);
     let runId: string | undefined;
-    for (const answer of answers) {
-      for (const view of asked) {
-        const reply = replyFor(view, answer);
-        if (!reply) continue;
-        runId = view.request.runId;
-        await this.runs.answer(runId, reply, caller);
-        break;
+    for (let after: string | undefined; left.size > 0;) {
+      const asked = await this.pending.inbox(caller, { limit: PAGE, ...(after !== undefined && { after }) });
+      for (const answer of left) {
+        const [given] = asked.flatMap((view) => toGiven(view, answer));
+        if (!given) continue;
+        left.delete(answer);
+        runId = given.runId;
+        await this.runs.answer(runId, given.reply, caller);
       }
+      after = asked.at(-1)?.id;
+      if (asked.length < PAGE) break;
     }
     if (runId !== undefined) return runId;
     throw new ConflictException({ code: 'nothing_asked', message: 'Nothing of this waits for an answer of yours.' });
   }
+}
+
+/** The requests that are looked through at a time. Those who decide for others may have thousands that wait. */
+const PAGE = 100;
+
+function toGiven(view: PendingView, answer: NamedAnswer): { readonly runId: string; readonly reply: PendingReply }[] {
+  const reply = replyFor(view, answer);
+  return reply ? [{ runId: view.request.runId, reply }] : [];
 }
 
 function isAbout(reply: PendingReply, { kind, request }: PendingView): boolean {

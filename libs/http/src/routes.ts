@@ -149,6 +149,12 @@ export const CONTROLLERS: readonly DescribedController[] = [
   }),
   described(OpenAiController, 'chat protocols', {
     models: { summary: 'Lists the loop as a model of OpenAI’s API.', answers: { 200: one('Models') }, error: 'OpenAiError' },
+    model: {
+      summary: 'Shows the loop as a model of OpenAI’s API.',
+      answers: { 200: one('Model') },
+      errors: [404],
+      error: 'OpenAiError',
+    },
     complete: {
       summary: 'Answers a chat completion: as a stream of chunks where "stream" is true.',
       answers: { 200: one('ChatCompletion') },

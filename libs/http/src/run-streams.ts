@@ -185,6 +185,17 @@ export class RunStreams implements OnModuleDestroy {
     }
   }
 
+  /** Reads all events, for an answer that is not streamed. A client that leaves stops what it has asked, as the reader of a stream does. */
+  async collect(events: () => Promise<AsyncIterable<LoopEvent>>, signal: AbortSignal): Promise<readonly LoopEvent[]> {
+    const iterator = (await events())[Symbol.asyncIterator]();
+    const leave = (): void => void iterator.return?.();
+    signal.addEventListener('abort', leave, { once: true });
+    if (signal.aborted) leave();
+    const all: LoopEvent[] = [];
+    for (let next = await iterator.next(); !next.done; next = await iterator.next()) all.push(next.value);
+    return all;
+  }
+
   private limitsFor({ isResumable = false }: StreamTerms): Pick<HttpLimits, 'reconnectMs' | 'keptBytes'> {
     const { reconnectMs, keptBytes } = limitsOf(this.served.options);
     return { reconnectMs: isResumable ? reconnectMs : 0, keptBytes };

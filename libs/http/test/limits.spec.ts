@@ -86,8 +86,9 @@ describe.each<Platform>(['express', 'fastify'])('a host on %s', (platform) => {
   it('is checked where the application lists its own', async () => {
     const served = await serveApp({ model: new ScriptedModel([]), platform, http: { hosts: ['desk.example.com'] } });
     const own = served.url.replace('http://', '');
-    const asked = [own, 'desk.example.com', 'evil.example.com'].map((host) => statusWith(served, { host }));
-    expect(await Promise.all(asked)).toEqual([200, 200, 403]);
+    const hosts = [own, own.replace('127.0.0.1', '[::1]'), 'desk.example.com', 'evil.example.com', '[::1]', '127.0.0.1:1'];
+    const asked = hosts.map((host) => statusWith(served, { host }));
+    expect(await Promise.all(asked)).toEqual([200, 200, 200, 403, 403, 403]);
     const pages = ['https://desk.example.com', 'http://desk.example.com'].map((origin) =>
       statusWith(served, { host: 'desk.example.com', origin }),
     );

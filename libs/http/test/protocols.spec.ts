@@ -9,6 +9,7 @@ afterAll(closeApps);
 
 const READ = calls(call('notes__read', { id: 'n-1' }));
 const DELETE = calls(call('notes__delete', { id: 'n-1' }));
+const UNLIMITED = { limits: { requests: 0 } };
 const user = (content: string): OpenAI.ChatCompletionMessageParam => ({ role: 'user', content });
 
 function clientOf({ url }: Served, apiKey = 'alice'): OpenAI {
@@ -19,7 +20,10 @@ describe.each<Platform>(['express', 'fastify'])('the client of OpenAI on %s', (p
   it('finds the model, streams its answer and gets it whole', async () => {
     const served = await serveApp({ model: new ScriptedModel([READ, text('It is note n-1.'), READ, text('Once more.')]), platform });
     const client = clientOf(served);
-    expect((await client.models.list()).data.map(({ id }) => id)).toEqual(['toolloop']);
+    const { data: models } = await client.models.list();
+    expect(models.map(({ id }) => id)).toEqual(['toolloop']);
+    expect(await client.models.retrieve('toolloop')).toEqual(models[0]);
+    await expect(client.models.retrieve('gpt-5')).rejects.toMatchObject({ status: 404, code: 'model_not_found' });
     const options = { model: 'toolloop', messages: [user('Read it')] };
     const stream = client.chat.completions.stream({ ...options, stream_options: { include_usage: true } });
     const { choices, usage } = await stream.finalChatCompletion();
@@ -52,6 +56,32 @@ describe.each<Platform>(['express', 'fastify'])('the client of OpenAI on %s', (p
     const answer = { role: 'tool' as const, tool_call_id: wanted?.id ?? '', content: 'deleted n-1' };
     const refused = client.chat.completions.create({ ...options, messages: [user('Delete it'), answer] });
     await expect(refused).rejects.toMatchObject({ status: 409, code: 'nothing_asked' });
+  });
+
+  it('stops an answer that is not streamed, as it stops a stream, by leaving it', async () => {
+    const model = new GatedModel();
+    const client = clientOf(await serveApp({ model, platform }));
+    const leaving = new AbortController();
+    const asked = client.chat.completions.create({ model: 'toolloop', messages: [user('Hello')] }, { signal: leaving.signal });
+    await until(() => model.pulled === 1);
+    leaving.abort();
+    await expect(asked).rejects.toThrow('aborted');
+    await until(() => model.aborted === 1);
+  });
+
+  it('answers the call that it was shown, however many others wait', async () => {
+    const runs = 101;
+    const script = [...Array.from({ length: runs }, () => DELETE), text('Gone.')];
+    const client = clientOf(await serveApp({ model: new ScriptedModel(script), platform, http: UNLIMITED }));
+    const options = { model: 'toolloop', messages: [user('Delete it')] };
+    let id = '';
+    for (let run = 0; run < runs; run += 1) {
+      const { choices } = await client.chat.completions.create(options);
+      id = choices[0]?.message.tool_calls?.[0]?.id ?? '';
+    }
+    const answer = { role: 'tool' as const, tool_call_id: id, content: '{"approved":true}' };
+    const done = await client.chat.completions.create({ ...options, messages: [user('Delete it'), answer] });
+    expect(done.choices[0]?.message.content).toBe('Gone.');
   });
 
   it('is told what is wrong in the form that it knows', async () => {

@@ -36,6 +36,7 @@ const OWN: readonly Row[] = [
   ],
   ['POST', '/ai/data-stream', 'nothing of it', 'nothing of it', { messages: [{ role: 'user', content: 'hi' }] }],
   ['GET', '/v1/models', 'nothing of it', 'nothing of it'],
+  ['GET', '/v1/models/toolloop', 'nothing of it', 'nothing of it'],
   ['POST', '/v1/chat/completions', 'nothing of it', 'nothing of it', { model: 'toolloop', messages: [{ role: 'user', content: 'hi' }] }],
   ['POST', '/runs', 400, 400, ASK], // needs a storage of durable runs
   ['GET', '/tools', 'nothing of it', 'nothing of it'],
