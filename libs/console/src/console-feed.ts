@@ -1,5 +1,5 @@
 import { Injectable, type MessageEvent } from '@nestjs/common';
-import { ActorIdentity } from '@toolloop/core/internal';
+import { ActorIdentity, BoundedStores } from '@toolloop/core/internal';
 import type { Caller } from '@toolloop/http';
 import { type LoopEvent, LoopEventSink, type RunIdentity } from '@toolloop/protocol';
 import { auditTime, filter, interval, map, merge, type Observable, Subject } from 'rxjs';
@@ -27,13 +27,16 @@ const KEEP_ALIVE_MS = 25_000;
 
 /**
  * Tells open consoles that what waits, or the list of runs, has changed in this process. A notice has no content, so that it cannot show anyone too much; of runs only their actor
- * is told.
+ * is told. Of answers the store tells as well: a run that is not durable says nothing of one before it is resumed, and of a withdrawal nothing at all.
  */
 @Injectable()
 export class ConsoleFeed extends LoopEventSink {
   private readonly notices = new Subject<Notice>();
 
-  constructor(private readonly identity: ActorIdentity) {
+  constructor(
+    private readonly identity: ActorIdentity,
+    private readonly stores: BoundedStores,
+  ) {
     super();
   }
 
@@ -45,7 +48,8 @@ export class ConsoleFeed extends LoopEventSink {
   /** The notices for one person. */
   read({ actor, tenant }: Caller): Observable<MessageEvent> {
     const actorId = this.identity.idOf(actor);
-    const own = this.notices.pipe(filter((notice) => notice.tenant === tenant));
+    const answers = this.stores.answered$.pipe(map(({ binding }): Notice => ({ kind: 'inbox', tenant: binding.tenant })));
+    const own = merge(this.notices, answers).pipe(filter((notice) => notice.tenant === tenant));
     const inbox = own.pipe(filter(({ kind }) => kind === 'inbox'));
     const runs = own.pipe(filter((notice) => notice.kind === 'runs' && notice.actorId === actorId));
     const told = merge(inbox.pipe(auditTime(QUIET_MS)), runs.pipe(auditTime(QUIET_MS)));

@@ -3,22 +3,23 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
 import { ConsoleModule, type ConsoleOptions } from '@toolloop/console';
-import { ActorDirectory, ToolLoopModule } from '@toolloop/core';
+import { ActorDirectory, ToolLoopModule, type ToolLoopOptions } from '@toolloop/core';
 import { ToolLoopHttpModule, type ToolLoopHttpOptions } from '@toolloop/http';
 import { ScriptedModel, text } from '@toolloop/testing';
 
 export const ALICE = { id: 'alice', name: 'Alice', roles: ['support'] };
+export const MIA = { id: 'mia', name: 'Mia', roles: ['manager'] };
 const GONE = { id: 'gone', name: 'Gone', roles: [] };
 
 class People extends ActorDirectory {
   override find(actorId: string, tenant: string): Promise<unknown> {
-    return Promise.resolve(actorId === ALICE.id && tenant === 'acme' ? ALICE : undefined);
+    return Promise.resolve([ALICE, MIA].find(({ id }) => id === actorId && tenant === 'acme'));
   }
 }
 
-/** Answers as the people of the tests: `alice` with the password `secret`, and one who is let in and is not in the directory. */
+/** Answers as the people of the tests: `alice` and `mia` with the password `secret`, and one who is let in and is not in the directory. */
 export const login: NonNullable<ConsoleOptions['login']> = ({ name, password }) => {
-  const person = [ALICE, GONE].find(({ id }) => id === name && password === 'secret');
+  const person = [ALICE, MIA, GONE].find(({ id }) => id === name && password === 'secret');
   return person && { actor: person, tenant: 'acme' };
 };
 
@@ -28,6 +29,8 @@ interface ConsoleServer {
   /** Who asks the routes. @default no one but the console */
   readonly identity?: ToolLoopHttpOptions['identity'];
   readonly providers?: Provider[];
+  /** What the loop has in place of a model that says hello twice, and a policy that allows nothing. */
+  readonly loop?: LoopParts;
   /** Those of Fastify. */
   readonly routerOptions?: { readonly ignoreTrailingSlash?: boolean };
 }
@@ -37,12 +40,14 @@ interface ConsoleApp {
   readonly app: INestApplication;
 }
 
+type LoopParts = Partial<Pick<ToolLoopOptions, 'model' | 'policy' | 'tools' | 'operators' | 'audit'>>;
 type Options = ConsoleOptions & { readonly path?: string };
 
 /** The modules of an application with a console. */
 export function consoleImports(
   options: Options,
   identity: ToolLoopHttpOptions['identity'] = () => undefined,
+  loop: LoopParts = {},
 ): NonNullable<ModuleMetadata['imports']> {
   return [
     ToolLoopModule.forRoot({
@@ -50,6 +55,7 @@ export function consoleImports(
       policy: { version: 'test-1', allow: [] },
       operators: (_actor, action) => action === 'explain',
       providers: [{ provide: ActorDirectory, useClass: People }],
+      ...loop,
     }),
     ToolLoopHttpModule.forRoot({ identity }),
     ConsoleModule.forRoot(options),
@@ -58,9 +64,9 @@ export function consoleImports(
 
 export async function serveConsole(
   options: Options,
-  { platform = 'express', prefix = '', identity, providers = [], routerOptions = {} }: ConsoleServer = {},
+  { platform = 'express', prefix = '', identity, providers = [], routerOptions = {}, loop }: ConsoleServer = {},
 ): Promise<ConsoleApp> {
-  const built = await Test.createTestingModule({ imports: consoleImports(options, identity), providers }).compile();
+  const built = await Test.createTestingModule({ imports: consoleImports(options, identity, loop), providers }).compile();
   const adapter = platform === 'express' ? new ExpressAdapter() : new FastifyAdapter({ forceCloseConnections: true, routerOptions });
   const app = built.createNestApplication(adapter, { logger: ['fatal'], forceCloseConnections: true });
   if (prefix !== '') app.setGlobalPrefix(prefix);

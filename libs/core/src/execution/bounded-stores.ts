@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Message } from '@toolloop/protocol';
+import { type Observable, Subject } from 'rxjs';
 import {
   type DueNotice,
   isUsable,
@@ -74,6 +75,8 @@ export class BoundedStores implements StorePorts {
   readonly transactions: CallTransactions | undefined;
   /** Absent where every name is the name of a tenant. */
   readonly tenants: TenantDirectory | undefined;
+  /** Emits each request that was answered or withdrawn through this process, once that is stored: for pages that show what waits. It tells nothing of other processes. */
+  readonly answered$: Observable<Pending>;
 
   constructor(stores: StorePorts) {
     this.accounts = new BoundedAccounts(stores.accounts);
@@ -81,7 +84,9 @@ export class BoundedStores implements StorePorts {
     this.conversations = new BoundedConversations(stores.conversations);
     this.directives = new BoundedDirectives(stores.directives);
     this.journal = new BoundedJournal(stores.journal);
-    this.pending = new BoundedPending(stores.pending);
+    const answered = new Subject<Pending>();
+    this.answered$ = answered.asObservable();
+    this.pending = new BoundedPending(stores.pending, (record) => answered.next(record));
     this.policies = new BoundedPolicies(stores.policies);
     this.usage = new BoundedUsage(stores.usage);
     this.runs = new BoundedRuns(stores.runs);
@@ -103,7 +108,10 @@ class BoundedAccounts extends AccountStore {
 }
 
 class BoundedPending extends PendingStore {
-  constructor(private readonly store: PendingStore) {
+  constructor(
+    private readonly store: PendingStore,
+    private readonly tell: (answered: Pending) => void,
+  ) {
     super();
   }
 
@@ -126,13 +134,15 @@ class BoundedPending extends PendingStore {
   }
 
   /** Stores an answer. After an attempt without a reply, an answer that is there and equals this one, its time included, counts as stored by that attempt. */
-  override answer(id: string, answer: PendingAnswer): Promise<Pending | undefined> {
-    return tellStore('The answer of a person', async (attempt) => {
+  override async answer(id: string, answer: PendingAnswer): Promise<Pending | undefined> {
+    const stored = await tellStore('The answer of a person', async (attempt) => {
       const answered = await this.store.answer(id, answer);
       if (answered || attempt === 1) return answered;
       const known = await this.store.find(id);
       return known && isDeepStrictEqual(known.answer, answer) ? known : undefined;
     });
+    if (stored) this.tell(stored);
+    return stored;
   }
 
   /** An answer is bound to one call, and the key of that call in the journal keeps it from being made twice: one that was used meanwhile was used by this call. */

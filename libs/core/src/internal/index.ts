@@ -23,6 +23,7 @@ export { renewContinued } from '../loop/suspended-runs.js';
 export type { ContinuedRun } from '../loop/suspended-runs.js';
 export { withDates } from '../memory/memory-run-log.js';
 export { UsageLedger } from '../usage/usage-ledger.js';
+export { groupsOf } from '../pending/pending-reply.js';
 export { withdrawal } from '../pending/pending.service.js';
 export { ActorIdentity } from '../policy/actor-identity.js';
 export {

@@ -173,7 +173,8 @@ export class PendingService<Actor = RegisteredActor> {
   }
 
   /**
-   * Lists what an approver may see as groups: the calls of one tool in one step, about which the same rule asks the same people. The oldest first, a call without others included.
+   * Lists what an approver may see as groups: the calls of one tool in one step, about which the same rule asks the same people. The oldest first, a call without others included. The limit
+   * counts calls, so that the last group may have more.
    *
    * @throws PendingError (`not_permitted`) if the actor has no id
    * @example
