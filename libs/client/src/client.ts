@@ -63,6 +63,18 @@ export interface ReadOptions {
   readonly signal?: AbortSignal;
 }
 
+/** A selection of what waits. */
+export interface PendingSelection {
+  /** @default every run */
+  readonly runId?: string;
+  readonly limit?: number;
+  /** The id of the last one of the previous page. */
+  readonly after?: string;
+}
+
+/** The most entries that a server puts on a page. */
+const MOST_LISTED = 1_000;
+
 interface RequestParts {
   readonly method?: 'GET' | 'POST' | 'DELETE';
   readonly body?: unknown;
@@ -162,9 +174,12 @@ export class ToolLoopClient {
     return this.json('/approvals');
   }
 
-  /** Lists the same calls by their kind and step: `decide` takes one decision of a group, with the ids of the others in `also`. */
-  approvalGroups(): Promise<readonly ApprovalGroup[]> {
-    return this.json('/approvals/groups');
+  /** Lists the same calls by their kind and step, those of all pages: `decide` takes one decision of a group, with the ids of the others in `also`. */
+  async approvalGroups(): Promise<readonly ApprovalGroup[]> {
+    const groups = new Map<string, ApprovalGroup>();
+    for await (const { group, calls, ...rest } of this.pagesOf<ApprovalGroup>('/approvals/groups'))
+      groups.set(group, { ...rest, group, calls: [...(groups.get(group)?.calls ?? []), ...calls] });
+    return [...groups.values()];
   }
 
   approval(approvalId: string): Promise<Approval> {
@@ -192,9 +207,9 @@ export class ToolLoopClient {
     return this.json(route`/tools/${tool}`, { method: 'POST', body: { args }, headers: keyed(requestId), signal });
   }
 
-  /** Lists everything that waits for the actor: approvals, questions, calls that a client is to make, rehearsals. */
-  pending(): Promise<readonly WaitingRequest[]> {
-    return this.json('/pending');
+  /** Lists everything that waits for the actor: approvals, questions, calls that a client is to make, rehearsals; the oldest first, 100 by default and 1,000 at most. */
+  pending({ runId, limit, after }: PendingSelection = {}): Promise<readonly WaitingRequest[]> {
+    return this.json('/pending', { query: { runId, limit, after } });
   }
 
   /** Explains to an operator why an actor is offered a tool or not; with a run and a call, what became of that call. */
@@ -307,6 +322,15 @@ export class ToolLoopClient {
       throw error;
     } finally {
       if (left !== undefined) await this.cancel(left, 'The reader has left.').catch(() => undefined);
+    }
+  }
+
+  /** The entries of a list, of one page after the other. */
+  private async *pagesOf<Entry>(path: string): AsyncGenerator<Entry, void, undefined> {
+    for (let query: string | undefined = `?limit=${MOST_LISTED}`; query !== undefined;) {
+      const response = await this.send(`${path}${query}`);
+      yield* (await response.json()) as readonly Entry[];
+      query = /^<(\?[^>]+)>; rel="next"$/.exec(response.headers.get('link') ?? '')?.[1];
     }
   }
 

@@ -1,5 +1,5 @@
 export { ToolLoopClient } from './client.js';
-export type { AskOptions, ClientOptions, ReadOptions } from './client.js';
+export type { AskOptions, ClientOptions, PendingSelection, ReadOptions } from './client.js';
 export { ConnectionLostError, ToolLoopHttpError } from './client.error.js';
 export type { ReconnectOptions } from './event-stream.js';
 export type {

@@ -2,6 +2,7 @@ import { BadRequestException, Body, Get, HttpCode, Param, Post, Query } from '@n
 import { PendingService } from '@toolloop/core';
 import { type InboxEntry, type PendingViewOf } from '@toolloop/core/loop';
 import { EndorsementService } from '@toolloop/core/runs';
+import { groupsOf } from '@toolloop/core/internal';
 import type { AnsweredRequest, Approval, ApprovalDecision, ApprovalGroup, ApprovalRequest, QuestionRequest } from '@toolloop/protocol';
 import { CallerController, CurrentCaller, NAMED_ONLY, STRICT } from './caller.js';
 import type { Caller } from './http-options.js';
@@ -29,10 +30,14 @@ export class ApprovalsController {
     );
   }
 
-  /** Lists the same calls as groups, of each of which one decision can be taken. */
+  /** Lists the same calls as groups, of each of which one decision can be taken. A page is one of calls: a group whose calls stand on two pages is on both, with the same name. */
   @Get('groups')
-  groups(@Query(STRICT) listing: QuestionListing, @CurrentCaller() caller: Caller): Promise<readonly ApprovalGroup[]> {
-    return this.pending.groups(caller, listing);
+  async groups(
+    @Query(STRICT) listing: QuestionListing,
+    @CurrentCaller() caller: Caller,
+    @ListPages() pages: Pages,
+  ): Promise<readonly ApprovalGroup[]> {
+    return groupsOf(await this.list(listing, caller, pages));
   }
 
   @Get(':approvalId')

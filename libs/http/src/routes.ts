@@ -202,7 +202,8 @@ export const CONTROLLERS: readonly DescribedController[] = [
   described(ApprovalsController, 'pending', {
     list: { summary: 'Lists the calls that wait for a yes or no.', answers: { 200: listOf('Approval') }, errors: [400, 403] },
     groups: {
-      summary: 'Lists the same calls by their kind and step, of which one decision can be taken.',
+      summary:
+        'Lists the same calls by their kind and step, of which one decision can be taken. A page is one of calls: a group that stands on two pages is on both.',
       answers: { 200: { ...one('ApprovalGroup'), of: ['ApprovalGroup'] } },
       errors: [400, 403],
     },

@@ -63,6 +63,9 @@ describe('approvals over HTTP', () => {
     const { runId, approvalId } = await asked('alice');
     const client = new ToolLoopClient({ url: served.url, headers: () => headersOf('alice') });
     const [group] = await client.approvalGroups();
+    const response = await fetch(`${served.url}/approvals/groups?limit=1`, { headers: headersOf('alice') });
+    expect(await response.json()).toMatchObject([{ group: group?.group, calls: [{ args: { to: 'a@acme.example' } }] }]);
+    expect(response.headers.get('link')).toContain('rel="next"'); // the other call of the group is on the next page
     expect(group?.calls.map(({ args }) => args['to'])).toEqual(['a@acme.example', 'b@acme.example']);
     const also = (group?.calls ?? []).map((one) => one.approvalId).filter((id) => id !== approvalId);
     expect((await decide('bob', approvalId, { decision: 'approve', also })).status).toBe(404);

@@ -78,6 +78,7 @@ describe('a list', () => {
     ['/pending', 'alice'],
     ['/pending?kind=approval', 'alice'],
     ['/approvals', 'alice'],
+    ['/approvals/groups', 'alice'],
     ['/conversations', 'alice'],
     ['/policies', 'ops'],
   ])('has the address of its next page in %s, until there is none', async (path, person) => {
