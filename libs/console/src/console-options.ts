@@ -76,7 +76,23 @@ export function assertConsole(options: ConsoleOptions, isProduction: boolean): v
   if (findings.length > 0) throw new ConfigurationError(findings);
 }
 
+/**
+ * Checks that the people whom the console lets in are known again: its sessions have their ids alone. Only the developer needs no directory, being whom the option names.
+ *
+ * @throws ConfigurationError where they are not.
+ */
+export function assertDirectory(options: ConsoleOptions, hasDirectory: boolean): void {
+  const hasSessions = options.session !== undefined || options.login !== undefined;
+  if (hasSessions && !hasDirectory) throw new ConfigurationError([NO_DIRECTORY]);
+}
+
 const AT = 'ConsoleModule';
+
+const NO_DIRECTORY: Finding = {
+  at: AT,
+  problem: 'It lets people in by a name or a session, but nothing loads them at their next request.',
+  remedy: 'Provide a class that extends ActorDirectory, in any module. A guard of the application needs none, and neither does developer.',
+};
 
 const GATE =
   'Give one: a guard of the application, session: (request) => ({ actor, tenant }), or login: ({ name, password }) => ({ actor, tenant }).';

@@ -14,7 +14,14 @@ import { ActorIdentity, parseJson, RunOpener } from '@toolloop/core/internal';
 import { type Caller, Callers, type HttpRequest } from '@toolloop/http';
 import { isRecord } from '@toolloop/protocol';
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
-import { assertConsole, CONSOLE_OPTIONS, CONSOLE_PATH, type ConsoleCredentials, type ConsoleOptions } from './console-options.js';
+import {
+  assertConsole,
+  assertDirectory,
+  CONSOLE_OPTIONS,
+  CONSOLE_PATH,
+  type ConsoleCredentials,
+  type ConsoleOptions,
+} from './console-options.js';
 
 /** The header of every request of the page. A page of another origin cannot send it unasked, and only this one knows its value. */
 export const CONSOLE_HEADER = 'x-toolloop-console';
@@ -72,8 +79,13 @@ export class ConsoleSessions implements OnModuleInit, OnApplicationBootstrap {
     modules.get(Callers, { strict: false }).add((request) => this.callerOf(request));
   }
 
-  /** Leads to the page from its address with a slash behind it, which is another address for Fastify. */
+  /**
+   * Leads to the page from its address with a slash behind it, which is another address for Fastify.
+   *
+   * @throws {ConfigurationError} Where people could sign in, and nothing would know them at their next request.
+   */
   onModuleInit(): void {
+    assertDirectory(this.options, this.opener.hasDirectory);
     const httpAdapter: AbstractHttpAdapter | undefined = this.adapters.httpAdapter; // a command line has no server
     if (httpAdapter?.getType() !== 'fastify') return;
     const page = `/${this.place}/`;
@@ -163,7 +175,6 @@ export class ConsoleSessions implements OnModuleInit, OnApplicationBootstrap {
   cookieFor({ actor, tenant }: Caller, request: HttpRequest, isDeveloper = false): string {
     const actorId = this.identity.idOf(actor);
     if (actorId === undefined) throw new UnauthorizedException({ code: 'no_actor_id', message: 'An actor of the console needs an id.' });
-    if (!isDeveloper) void this.opener.directory; // it says what to do where there is none
     const csrf = randomBytes(TOKEN_BYTES).toString('base64url');
     const claims: SessionClaims = { actorId, tenant, csrf, expiresAt: Date.now() + LIFE_MS, ...(isDeveloper && { isDeveloper }) };
     const body = Buffer.from(JSON.stringify(claims)).toString('base64url');

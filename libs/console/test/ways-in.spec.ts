@@ -136,6 +136,17 @@ describe('the developer of an application without a directory of actors', () => 
   });
 });
 
+describe('a console that people sign in to, of an application without a directory of actors', () => {
+  it('keeps the application from starting, and says what to provide', async () => {
+    const loop = ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: { allow: [] } });
+    const imports = [loop, ToolLoopHttpModule.forRoot({ identity: () => undefined }), ConsoleModule.forRoot({ login })];
+    const built = await Test.createTestingModule({ imports }).compile();
+    await expect(built.createNestApplication({ logger: false }).init()).rejects.toThrow(
+      /nothing loads them at their next request\.\s+Provide a class that extends ActorDirectory/,
+    );
+  });
+});
+
 describe('a console without a server', () => {
   it('lets its application start, as a command line and a test do', async () => {
     const built = await Test.createTestingModule({ imports: consoleImports({ login }) }).compile();
