@@ -1,70 +1,32 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
-import { ask as askDesk, closeDesks, serve, type ServedDesk } from './served-desk.js';
+import { askIn, barriersOn, CHROMIUM, launchChromium, openConsole, picture } from '../../libs/console/test/browser.js';
+import { ask, closeDesks, serve, type ServedDesk } from './served-desk.js';
 
 const { resolve } = createRequire(import.meta.url);
 const PAGE = join(dirname(resolve('@toolloop/console/package.json')), 'dist', 'page');
-const CHROMIUM = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) => existsSync(path));
 const why = CHROMIUM === undefined ? ' [skipped: no Chromium is installed]' : '';
 const onChromium = CHROMIUM === undefined ? describe.skip : describe;
-/** Where the screens are kept, if anywhere: `CONSOLE_PICTURES=/tmp/pictures`. */
-const PICTURES = process.env['CONSOLE_PICTURES'];
 
 let desk: ServedDesk;
 let browser: Browser;
-const complaints: string[] = [];
+const complained: (readonly string[])[] = [];
 
 async function open(user: string, options: BrowserContextOptions = {}): Promise<Page> {
-  const context = await browser.newContext({
-    viewport: { width: 1280, height: 800 },
-    locale: 'en-US',
-    reducedMotion: 'reduce',
-    ...options,
-  });
-  const page = await context.newPage();
-  page.on('console', (message) => (message.type() === 'error' ? complaints.push(`${user}: ${message.text()}`) : 0));
-  page.on('pageerror', (error) => complaints.push(`${user}: ${error.message}`));
-  await page.goto(`${desk.url}/console`);
-  await page.getByLabel('Name').fill(user);
-  await page.keyboard.press('Tab');
-  await page.keyboard.type(`demo-${user}`);
-  await page.keyboard.press('Enter');
-  await page.locator('.nav').waitFor();
+  const { page, complaints } = await openConsole(browser, desk.url, [user, `demo-${user}`], options);
+  complained.push(complaints);
   return page;
-}
-
-async function ask(page: Page, question: string): Promise<void> {
-  await page.getByLabel('Message').focus();
-  await page.keyboard.type(question);
-  await page.keyboard.press('Enter');
-}
-
-/** What axe finds that is serious. */
-async function barriersOn(page: Page): Promise<readonly string[]> {
-  await page.evaluate(readFileSync(resolve('axe-core/axe.min.js'), 'utf8'));
-  const found = await page.evaluate<{
-    readonly violations: readonly { readonly id: string; readonly impact: string; readonly nodes: readonly { readonly html: string }[] }[];
-  }>('axe.run()');
-  const serious = found.violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
-  return serious.map(({ id, nodes }) => `${id}: ${nodes[0]?.html ?? ''}`);
-}
-
-async function picture(page: Page, name: string): Promise<void> {
-  if (PICTURES === undefined) return;
-  mkdirSync(PICTURES, { recursive: true });
-  await page.screenshot({ path: join(PICTURES, `${name}.png`) });
 }
 
 beforeAll(async () => {
   desk = await serve();
   if (CHROMIUM === undefined) return;
-  const { chromium } = await import('playwright-core');
-  browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] });
+  browser = await launchChromium();
 });
 afterAll(async () => {
   await browser?.close();
@@ -74,13 +36,13 @@ afterAll(async () => {
 onChromium('the console in a browser', () => {
   it(`shows calls and the tools that they bring, and continues alone once another has approved or denied them${why}`, async () => {
     const [alice, mia] = [await open('alice'), await open('mia')];
-    await ask(alice, 'What is the average spend of John Smith?');
+    await askIn(alice, 'What is the average spend of John Smith?');
     await alice.getByText('€472.19').waitFor();
     await alice.locator('.belt-group.entity', { hasText: 'Customer c-123' }).getByText('Get average spend').waitFor();
     await picture(alice, 'chat');
     expect(await barriersOn(alice)).toEqual([]);
 
-    await ask(alice, 'Refund order o-1021');
+    await askIn(alice, 'Refund order o-1021');
     await alice.getByText('It waits for someone who may decide about it').waitFor();
     await mia.locator('.count').waitFor();
     await mia.locator('#main').focus();
@@ -96,7 +58,7 @@ onChromium('the console in a browser', () => {
     await mia.getByText('Nothing waits for you').waitFor();
     await alice.getByText('Approved by mia.').waitFor();
 
-    await ask(alice, 'Cancel order o-1024');
+    await askIn(alice, 'Cancel order o-1024');
     await mia.getByText('A manager looks at what support mails').waitFor();
     await mia.locator('#main').focus();
     await mia.keyboard.press('r');
@@ -108,11 +70,11 @@ onChromium('the console in a browser', () => {
 
   it(`takes an answer, forks a run, and moves its tools through time${why}`, async () => {
     const alice = await open('alice');
-    await ask(alice, 'Quote the postage of the parcel');
+    await askIn(alice, 'Quote the postage of the parcel');
     await alice.getByRole('spinbutton', { name: 'Answer' }).fill('2500');
     await alice.keyboard.press('Enter');
     await alice.getByText('1,049').waitFor();
-    await ask(alice, 'What is the average spend of John Smith?');
+    await askIn(alice, 'What is the average spend of John Smith?');
     await alice.getByText('€472.19').waitFor();
     await alice.getByRole('link', { name: 'Open the run' }).last().click();
     await alice.locator('.belt-group.entity').waitFor();
@@ -233,7 +195,7 @@ onChromium('the console in a browser', () => {
     await second.goto(`${desk.url}/console#/inbox`);
     await second.getByText('Nothing waits for you').waitFor();
     for (const question of ['Send the receipt of order o-1022', 'Send the receipt of order o-1023']) {
-      await askDesk(desk, 'alice', { message: question }).then((response) => response.text());
+      await ask(desk, 'alice', { message: question }).then((response) => response.text());
       for (const page of context.pages()) await page.locator('.count').waitFor();
       expect(streams).toEqual(context.pages().length === 2 ? [] : ['second']);
       await second.locator('#main').focus();
@@ -270,7 +232,7 @@ onChromium('the console in a browser', () => {
       expect([section, await barriersOn(page)]).toEqual([section, []]);
       await picture(page, `narrow-${section.split('/')[0]}`);
     }
-    expect(complaints).toEqual([]);
+    expect(complained.flat()).toEqual([]);
   });
 });
 

@@ -1,5 +1,6 @@
 import type { Browser, Page } from 'playwright-core';
-import { CHROMIUM, serveFixtures } from '../../libs/console/test/fixture-pages.js';
+import { CHROMIUM, launchChromium } from '../../libs/console/test/browser.js';
+import { serveFixtures } from '../../libs/console/test/fixture-pages.js';
 
 const MOST_ROWS = 200;
 const LONGEST_TASK_MS = 50;
@@ -35,8 +36,7 @@ interface Scrolled {
 export async function measureScrolling(): Promise<readonly string[]> {
   if (CHROMIUM === undefined) return ['MISSED: no Chromium is installed: apt-get install chromium'];
   const fixtures = await serveFixtures();
-  const { chromium } = await import('playwright-core');
-  const browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] });
+  const browser = await launchChromium();
   try {
     const missed: string[] = [];
     for (const place of PLACES) missed.push(...(await measured(browser, place, `${fixtures.url}?state=long&theme=light#/${place.route}`)));

@@ -4,9 +4,6 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { extname, join } from 'node:path';
 
-/** The browser of the machine; undefined where there is none. */
-export const CHROMIUM = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) => existsSync(path));
-
 const BUILT = 'libs/console/dist/fixtures';
 const VITE = [
   'node_modules/vite/bin/vite.js',

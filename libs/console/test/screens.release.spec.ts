@@ -1,12 +1,7 @@
-import { mkdirSync, readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Browser } from 'playwright-core';
-import { CHROMIUM, serveFixtures, type ServedFixtures } from './fixture-pages.js';
-
-const { resolve } = createRequire(import.meta.url);
-const PICTURES = process.env['CONSOLE_PICTURES'];
+import { barriersOn, launchChromium, picture } from './browser.js';
+import { serveFixtures, type ServedFixtures } from './fixture-pages.js';
 
 const SCREENS = [
   'chat',
@@ -51,8 +46,7 @@ let url: string;
 beforeAll(async () => {
   fixtures = await serveFixtures();
   ({ url } = fixtures);
-  const { chromium } = await import('playwright-core');
-  browser = await chromium.launch({ executablePath: CHROMIUM ?? '', args: ['--no-sandbox'] });
+  browser = await launchChromium();
 });
 afterAll(async () => {
   await browser?.close();
@@ -60,28 +54,22 @@ afterAll(async () => {
 });
 
 describe.each(LOOKS)('the screens of the console, $name', ({ name, query, width }) => {
-  it.each(STATES)('are without barriers and errors, and fit, when they are %s', async (state) => {
+  it.each(SCREENS)('have no barrier and no error, and fit: %s, full, empty, loading, failing and locked', async (screen) => {
     const context = await browser.newContext({ viewport: { width, height: 800 }, reducedMotion: 'reduce' });
     const page = await context.newPage();
     const problems: string[] = [];
-    page.on('pageerror', (error) => problems.push(error.message));
-    for (const screen of SCREENS) {
+    for (const state of STATES) {
+      page.once('pageerror', (error) => problems.push(`${state}: ${error.message}`));
       await page.goto('about:blank');
       await page.goto(`${url}?state=${state}&${query}#/${screen}`);
       await page.locator('#main h1').waitFor();
       await page.evaluate('new Promise((shown) => requestAnimationFrame(() => setTimeout(shown, 150)))');
       const mark = markOf(screen, state);
       if (mark !== undefined) await page.locator(`#main ${mark}`).first().waitFor();
-      if (state !== 'failing' && (await page.locator('#main .notice.danger').count()) > 0) problems.push(`${screen} has failed`);
-      if (PICTURES !== undefined) {
-        mkdirSync(PICTURES, { recursive: true });
-        await page.screenshot({ path: join(PICTURES, `${screen.replaceAll('/', '-')}-${state}-${name}.png`) });
-      }
-      await page.evaluate(readFileSync(resolve('axe-core/axe.min.js'), 'utf8'));
-      const found = await page.evaluate<{ readonly violations: readonly { readonly id: string; readonly impact: string }[] }>('axe.run()');
-      const serious = found.violations.filter(({ impact }) => impact === 'serious' || impact === 'critical').map(({ id }) => id);
-      const fits = (await page.evaluate('document.documentElement.scrollWidth')) === width;
-      if (serious.length > 0 || !fits) problems.push(`${screen}: ${serious.join(', ')} ${fits ? '' : 'is wider than the window'}`);
+      if (state !== 'failing' && (await page.locator('#main .notice.danger').count()) > 0) problems.push(`${state}: has failed`);
+      await picture(page, `${screen.replaceAll('/', '-')}-${state}-${name}`);
+      problems.push(...(await barriersOn(page)).map((barrier) => `${state}: ${barrier}`));
+      if ((await page.evaluate('document.documentElement.scrollWidth')) !== width) problems.push(`${state}: is wider than the window`);
     }
     await context.close();
     expect(problems).toEqual([]);

@@ -14,11 +14,22 @@ const EVERY_MS = 15_000;
 
 /** The list of what waits for the actor. The page that shows it says when to look: it asks nothing by itself. */
 export class PendingList extends Observed<PendingState> {
+  private looking: Promise<void> | undefined;
+  private next: Promise<void> | undefined;
+
   constructor(private readonly client: ToolLoopClient) {
     super({ requests: [], isLoading: true });
   }
 
-  async refresh(): Promise<void> {
+  /** Looks at what waits now. While a look is under way, whose answer may be older than the change, one more follows it, however often it is asked for. */
+  refresh(): Promise<void> {
+    if (this.looking) return (this.next ??= this.looking.then(() => this.refresh()));
+    this.next = undefined;
+    this.looking = this.look().finally(() => (this.looking = undefined));
+    return this.looking;
+  }
+
+  private async look(): Promise<void> {
     try {
       const { error: _before, ...rest } = this.snapshot();
       const requests = await this.client.pending();

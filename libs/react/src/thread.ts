@@ -38,6 +38,8 @@ export class Thread extends Observed<ThreadState> {
   readonly conversationId: string;
   private readonly isDurable: boolean;
   private reading = new AbortController();
+  /** The runs that are being resumed: the answer is told by the page that gave it and by the server. */
+  private readonly resuming = new Set<string>();
 
   constructor(
     private readonly client: ToolLoopClient,
@@ -68,7 +70,9 @@ export class Thread extends Observed<ThreadState> {
   /** Reads on a run of the conversation once what it asked is answered, wherever that was. A durable run is read on already. */
   readOn(runId: string): void {
     const turn = this.snapshot().turns.find(({ run }) => run.runId === runId);
-    if (turn && !this.isDurable) void this.read(turn.id, this.client.resume(runId));
+    if (!turn || this.isDurable || this.resuming.has(runId)) return;
+    this.resuming.add(runId);
+    void this.read(turn.id, this.client.resume(runId)).finally(() => this.resuming.delete(runId));
   }
 
   /** Stops the run that answers. */

@@ -22,9 +22,9 @@ export function Evidence({ entry, request }: EvidenceProps): ReactNode {
   return (
     <section className="evidence" aria-label={t('evidence.title')}>
       <h3>{t('evidence.title')}</h3>
-      {mayRead ? (
-        <ReadBefore key={request.approvalId} request={request} />
-      ) : (
+      {mayRead && session.durable && <ReadBefore key={request.approvalId} request={request} />}
+      {mayRead && !session.durable && <p className="muted small">{t('evidence.notKept')}</p>}
+      {!mayRead && (
         <p className="muted small">
           <Icon name="lock" size={14} /> {t('evidence.locked')}
         </p>

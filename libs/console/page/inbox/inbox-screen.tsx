@@ -121,7 +121,20 @@ function Item({ entry }: { readonly entry: WaitingRequest }): ReactNode {
   );
 }
 
-/** The keys of the inbox: `j` and `k` move, `a` goes to the yes and `d` to the no, so that Enter is the second key of what cannot be undone. */
+/** The fields of a decision to which a key leads. */
+const FIELDS: Readonly<Record<string, string>> = {
+  a: '[data-key=a]',
+  d: '[data-key=d]',
+  r: 'input[name=reason]',
+  e: 'textarea[name=args]',
+  t: 'fieldset.trust input',
+  '.': 'input[name=also]',
+};
+
+/**
+ * The keys of the inbox: `j` and `k` move, `a` goes to the yes and `d` to the no, so that Enter is the second key of what cannot be undone; `r`, `e` and `t` go to the reason, the arguments and
+ * what may be trusted, and a dot makes the decision one about all calls of the kind.
+ */
 function useTriage(sorted: readonly WaitingRequest[], chosen: WaitingRequest | undefined): void {
   useEffect(() => {
     const press = (event: KeyboardEvent): void => {
@@ -129,12 +142,12 @@ function useTriage(sorted: readonly WaitingRequest[], chosen: WaitingRequest | u
       const step = { j: 1, k: -1 }[event.key];
       const next = step === undefined ? undefined : sorted[sorted.findIndex((entry) => entry === chosen) + step];
       if (next) go('inbox', next.id);
-      if (['a', 'd', 'r'].includes(event.key)) {
-        const field = event.key === 'r' ? 'input[name=reason]' : `[data-key=${event.key}]`;
-        const target = document.querySelector<HTMLElement>(`[data-triage] ${field}`);
-        if (target) event.preventDefault();
-        target?.focus();
-      }
+      const field = FIELDS[event.key];
+      const target = field === undefined ? null : document.querySelector<HTMLElement>(`[data-triage] ${field}`);
+      if (!target) return;
+      event.preventDefault();
+      target.focus();
+      if (event.key === '.') target.click();
     };
     addEventListener('keydown', press);
     return () => removeEventListener('keydown', press);

@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useState } from 'react';
+import { useCallback, useEffect, useRef, useState } from 'react';
 
 /** What a request has brought, or why it brought nothing. */
 export interface Loaded<Value> {
@@ -7,15 +7,23 @@ export interface Loaded<Value> {
   readonly reload: () => void;
 }
 
-/** Asks when the component is shown, and again by `reload`. Keep the function the same between two renderings. */
+/** What was brought, and by which function: what another one brings is another thing. */
+interface Brought<Value> extends Omit<Loaded<Value>, 'reload'> {
+  readonly by?: () => Promise<Value>;
+}
+
+/** Asks when the component is shown, and again by `reload`; of two answers the one to the later question is shown. Keep the function the same between two renderings. */
 export function useLoaded<Value>(ask: () => Promise<Value>): Loaded<Value> {
-  const [state, setState] = useState<Omit<Loaded<Value>, 'reload'>>({});
+  const [{ by, ...state }, setState] = useState<Brought<Value>>({});
+  const asked = useRef(0);
   const reload = useCallback(() => {
+    const own = (asked.current += 1);
+    const show = (brought: Brought<Value>): void => (own === asked.current ? setState({ ...brought, by: ask }) : undefined);
     ask().then(
-      (value) => setState({ value }),
-      (error: unknown) => setState({ error: error instanceof Error ? error : new Error(String(error)) }),
+      (value) => show({ value }),
+      (error: unknown) => show({ error: error instanceof Error ? error : new Error(String(error)) }),
     );
   }, [ask]);
   useEffect(reload, [reload]);
-  return { ...state, reload };
+  return { ...(by === ask && state), reload };
 }

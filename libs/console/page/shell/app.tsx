@@ -1,9 +1,9 @@
 import { lazy, type ReactNode, Suspense, useCallback, useEffect, useMemo, useState } from 'react';
-import { PendingList, Thread } from '@toolloop/react';
+import { PendingList, requestIdOf, type RunView, Thread, useObserved } from '@toolloop/react';
 import { ChatScreen } from '../chat/chat-screen.js';
 import { Boundary, Loading } from '../parts/states.js';
 import { Words, wordsOf } from '../words/words.js';
-import { type Console, ConsoleContext } from './console-context.js';
+import { type Console, ConsoleContext, useConsole } from './console-context.js';
 import { Feed } from './feed.js';
 import { Frame } from './frame.js';
 import type { Place } from './place.js';
@@ -65,6 +65,7 @@ function SignedIn({ place, words, session, onLeft }: SignedInProps): ReactNode {
   );
   return (
     <ConsoleContext value={shown}>
+      {!session.durable && <Continuation />}
       <Frame route={route}>
         <Boundary key={route.section} words={words}>
           <Suspense fallback={<Loading rows={5} />}>
@@ -77,6 +78,30 @@ function SignedIn({ place, words, session, onLeft }: SignedInProps): ReactNode {
       </div>
     </ConsoleContext>
   );
+}
+
+/** Resumes the run of the chat once what it asked is answered, whoever did that: nothing else does where runs are not durable. It looks whenever the list of what waits was read again. */
+function Continuation(): ReactNode {
+  const { client, pending, thread } = useConsole();
+  const { requests } = useObserved(pending);
+  const run = useObserved(thread).turns.at(-1)?.run;
+  const runId = run?.status === 'waiting' ? run.runId : undefined;
+  const asked = runId === undefined || !run ? '' : askedBy(run).join(' ');
+  useEffect(() => {
+    if (runId === undefined || asked === '') return;
+    const resume = async (): Promise<void> => {
+      const open = new Set((await client.pending({ runId })).map(({ id }) => id));
+      if (asked.split(' ').some((id) => !open.has(id))) thread.readOn(runId);
+    };
+    resume().catch(() => undefined); // the next look finds it
+  }, [client, thread, runId, asked, requests]);
+  return null;
+}
+
+/** The ids of what a run has asked and has read no answer to. */
+function askedBy({ parts, rehearsal }: RunView): readonly string[] {
+  const calls = parts.flatMap((part) => (part.kind === 'call' && part.request && !part.answer && !part.record ? [part.request] : []));
+  return [...calls.map(requestIdOf), ...(rehearsal ? [rehearsal.rehearsalId] : [])];
 }
 
 function Screen({ route: { section, path } }: { readonly route: Route }): ReactNode {

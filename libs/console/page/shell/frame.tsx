@@ -187,8 +187,11 @@ function useKeys(openPalette: () => void): void {
   }, [openPalette]);
 }
 
-/** Tells whether a key belongs to a field or a dialog, or to the browser. */
+/** A box that one ticks takes no letters. */
+const WRITTEN = 'input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable], dialog';
+
+/** Tells whether a key belongs to a field in which one writes, to a dialog or to the browser. */
 export function isWriting({ target, metaKey, ctrlKey, altKey }: KeyboardEvent): boolean {
-  const isField = target instanceof HTMLElement && target.closest('input, textarea, select, [contenteditable], dialog') !== null;
+  const isField = target instanceof HTMLElement && target.closest(WRITTEN) !== null;
   return isField || metaKey || ctrlKey || altKey;
 }

@@ -1,0 +1,88 @@
+import { describe, expect, it } from '@jest/globals';
+import { ToolLoopClient } from '@toolloop/client';
+import { PendingList, Thread } from '@toolloop/react';
+import type { LoopEvent } from '@toolloop/protocol';
+
+/** A server whose answers are sent when the test says so, in any order. */
+class HeldServer {
+  readonly asked: { readonly path: string; readonly send: (response: Response) => void }[] = [];
+
+  readonly client = new ToolLoopClient({
+    url: 'http://desk.example',
+    fetch: (input) =>
+      new Promise((send) => this.asked.push({ path: new URL(input instanceof Request ? input.url : input).pathname, send })),
+  });
+
+  /** Waits until so much was asked. */
+  async until(n: number): Promise<void> {
+    while (this.asked.length < n) await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+
+  async send(index: number, response: Response): Promise<void> {
+    await this.until(index + 1);
+    this.asked[index]?.send(response);
+  }
+}
+
+const AT = new Date(0).toISOString();
+
+/** The stream of a run that waits for a person. */
+function waiting(): Response {
+  const usage = { inputTokens: 0, outputTokens: 0 };
+  const end: LoopEvent = {
+    type: 'run-end',
+    runId: 'r',
+    sequence: 1,
+    timestamp: AT,
+    finishReason: 'waiting',
+    waitingFor: 'approval',
+    steps: 1,
+    text: '',
+    usage,
+  };
+  return new Response(`data: ${JSON.stringify(end)}\n\n`, { headers: { 'content-type': 'text/event-stream' } });
+}
+
+describe('the list of what waits', () => {
+  it('shows what was asked for last, and looks once more for all that asked meanwhile', async () => {
+    const server = new HeldServer();
+    const list = new PendingList(server.client);
+    const looks = [list.refresh(), list.refresh(), list.refresh()];
+    await server.send(0, Response.json([{ id: 'old' }]));
+    await server.send(1, Response.json([{ id: 'new' }]));
+    await Promise.all(looks);
+    expect(list.snapshot().requests).toEqual([{ id: 'new' }]);
+    expect(server.asked).toHaveLength(2);
+    const later = list.refresh();
+    await server.send(2, Response.json([]));
+    await later;
+    expect(list.snapshot().requests).toEqual([]);
+  });
+
+  it('looks again after one that has failed', async () => {
+    const server = new HeldServer();
+    const list = new PendingList(server.client);
+    const looks = [list.refresh(), list.refresh()];
+    await server.send(0, Response.json({ code: 'storage_unavailable', message: 'Later.' }, { status: 503 }));
+    await server.until(2);
+    expect(list.snapshot().error?.message).toBe('Later.');
+    await server.send(1, Response.json([{ id: 'there' }]));
+    await Promise.all(looks);
+    expect(list.snapshot()).toMatchObject({ requests: [{ id: 'there' }], error: undefined });
+  });
+});
+
+describe('a conversation whose runs are not durable', () => {
+  it('resumes a run once, however many tell it of the answer, and again after its next question', async () => {
+    const server = new HeldServer();
+    const thread = new Thread(server.client, { durable: false });
+    const asked = thread.ask('Refund it.');
+    await server.send(0, waiting());
+    await asked;
+    thread.readOn('r');
+    thread.readOn('r');
+    await server.send(1, waiting());
+    for (; server.asked.length < 3; await new Promise((resolve) => setTimeout(resolve, 1))) thread.readOn('r');
+    expect(server.asked.map(({ path }) => path)).toEqual(['/chat', '/runs/r/resume', '/runs/r/resume']);
+  });
+});
