@@ -1,6 +1,7 @@
 import { PendingError, type PendingService } from '@toolloop/core';
 import type { Respondent } from '@toolloop/core/loop';
 import { type ApprovalRequest, isObject } from '@toolloop/protocol';
+import type { Asked } from './http-requests.js';
 import type { McpServerOptions } from './server-options.js';
 
 /** The visit of a page: the approval it is about, and the form that was sent. */
@@ -18,18 +19,14 @@ interface Answering {
  * Shows a call to a person and takes the decision. Who visits is asked of the application each time; a token of an MCP client identifies no one here, since the client
  * would approve its own calls with it.
  */
-export async function approvalPage(
-  request: Request,
-  { approvalId, body }: ApprovalAsked,
-  { options, pending }: Answering,
-): Promise<Response> {
+export async function approvalPage(asked: Asked, { approvalId, body }: ApprovalAsked, { options, pending }: Answering): Promise<Response> {
   const { approver } = options;
-  if (!approver || !METHODS.has(request.method)) return page(404, '<p>There is no such page.</p>');
-  const form = formIn(request, body);
+  if (!approver || !METHODS.has(asked.method)) return page(404, '<p>There is no such page.</p>');
+  const form = formIn(asked, body);
   const credential = textIn(form['credential']);
-  const refused = await refusal(request, credential, options);
+  const refused = await refusal(asked, credential, options);
   if (refused !== undefined) return page(403, `<p>${refused}</p>`);
-  const { authorization: _, ...headers } = Object.fromEntries(request.headers);
+  const { authorization: _, ...headers } = asked.headers;
   const person = await approver({ headers, ...(credential !== undefined && { credential }) });
   if (!person) return page(401, signIn(credential === undefined ? 'Who are you?' : 'That is not known here.'));
   try {
@@ -42,7 +39,7 @@ export async function approvalPage(
 
 const METHODS: ReadonlySet<string> = new Set(['GET', 'POST']);
 
-function formIn({ method }: Request, body: unknown): Readonly<Record<string, unknown>> {
+function formIn({ method }: Asked, body: unknown): Readonly<Record<string, unknown>> {
   return method === 'POST' && isObject(body) ? body : {};
 }
 
@@ -51,12 +48,12 @@ function textIn(value: unknown): string | undefined {
 }
 
 async function refusal(
-  request: Request,
+  asked: Asked,
   credential: string | undefined,
   { verifier }: Pick<McpServerOptions, 'verifier'>,
 ): Promise<string | undefined> {
   // Another site could send the form in the person's name. It cannot say that it is this one.
-  if (request.method === 'POST' && request.headers.get('origin') === null) return 'Send the form from this page.';
+  if (asked.method === 'POST' && asked.header('origin') === undefined) return 'Send the form from this page.';
   const isClient = credential !== undefined && (await verifier.verify(credential)) !== undefined;
   return isClient ? 'This is the token of an MCP client, which cannot approve its own calls.' : undefined;
 }

@@ -14,7 +14,7 @@ import {
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server';
 import { isObject } from '@toolloop/protocol';
-import { PostedRequest, type WebAnswer } from './http-requests.js';
+import { type Asked, PostedRequest, type WebAnswer } from './http-requests.js';
 
 /** The revision of the era of 2026. */
 export const MODERN_REVISION = '2026-07-28';
@@ -22,10 +22,9 @@ export const MODERN_REVISION = '2026-07-28';
 const MODERN = { era: 'modern', revision: MODERN_REVISION } as const;
 
 /** Tells the eras apart, and what is wrong with a request, as the SDK does. */
-export function classified({ method, headers }: Request, body: unknown): InboundClassificationOutcome {
-  const given = (name: string): string | undefined => headers.get(name) ?? undefined;
-  const protocolVersionHeader = given('mcp-protocol-version');
-  return classifyInboundRequest({ httpMethod: method, protocolVersionHeader, mcpMethodHeader: given('mcp-method'), body });
+export function classified(asked: Asked, body: unknown): InboundClassificationOutcome {
+  const [protocolVersionHeader, mcpMethodHeader] = [asked.header('mcp-protocol-version'), asked.header('mcp-method')];
+  return classifyInboundRequest({ httpMethod: asked.method, protocolVersionHeader, mcpMethodHeader, body });
 }
 
 /** The methods whose requests are answered here, with the parameter that the header `Mcp-Name` of a request repeats. */
@@ -40,24 +39,23 @@ const ANSWERED: ReadonlyMap<string, string | undefined> = new Map([
  * Returns a request of the era of 2026 whose headers say what its body says, in the same letters, so that nothing is left to refuse. Any other is the SDK's, which refuses it where it must:
  * one that leaves a header out, or whose name is encoded there.
  */
-export function plainRequest(route: InboundClassificationOutcome, request: Request): JSONRPCRequest | undefined {
+export function plainRequest(route: InboundClassificationOutcome, asked: Asked): JSONRPCRequest | undefined {
   if (route.kind !== 'modern' || route.messageKind !== 'request') return undefined;
   const { message } = route;
-  const { headers } = request;
   const named = ANSWERED.get(message.method);
-  const isSame = headers.get('mcp-protocol-version') === MODERN_REVISION && headers.get('mcp-method') === message.method;
-  const isNamed = named === undefined ? ANSWERED.has(message.method) : isPlainly(headers.get('mcp-name'), message.params?.[named]);
-  return isSame && isNamed && isPosted(request) ? message : undefined;
+  const isSame = asked.header('mcp-protocol-version') === MODERN_REVISION && asked.header('mcp-method') === message.method;
+  const isNamed = named === undefined ? ANSWERED.has(message.method) : isPlainly(asked.header('mcp-name'), message.params?.[named]);
+  return isSame && isNamed && isPosted(asked) ? message : undefined;
 }
 
-function isPlainly(header: string | null, name: unknown): boolean {
-  return header !== null && header === name && !header.startsWith('=?');
+function isPlainly(header: string | undefined, name: unknown): boolean {
+  return header !== undefined && header === name && !header.startsWith('=?');
 }
 
 /** Returns whether a client posts JSON, and takes both forms of its answer. */
-function isPosted({ method, headers }: Request): boolean {
-  const accepted = headers.get('accept') ?? '';
-  return method === 'POST' && ANSWERS.every((type) => accepted.includes(type)) && isJsonContentType(headers.get('content-type'));
+function isPosted(asked: Asked): boolean {
+  const accepted = asked.header('accept') ?? '';
+  return asked.method === 'POST' && ANSWERS.every((type) => accepted.includes(type)) && isJsonContentType(asked.header('content-type'));
 }
 
 /** The forms of answers that a client must take. */
@@ -132,14 +130,14 @@ export class ClientTransport extends WebStandardStreamableHTTPServerTransport {
   }
 
   /** Answers a request, of which the SDK's transport does the rest: it refuses what is wrong, begins the session, and takes notifications and answers. */
-  answer(request: Request, parsedBody: unknown): Promise<WebAnswer> {
+  answer(asked: Asked, parsedBody: unknown): Promise<WebAnswer> {
     const { sessionId } = this;
-    const isPlain = sessionId !== undefined && isOfSession(request, sessionId);
+    const isPlain = sessionId !== undefined && isOfSession(asked, sessionId);
     if (!isPlain || !isJSONRPCRequest(parsedBody) || parsedBody.method === 'initialize' || this.posted.has(parsedBody.id))
-      return this.handleRequest(request, { parsedBody });
+      return this.handleRequest(asked.whole(), { parsedBody });
     const posted = new PostedRequest({ 'mcp-session-id': sessionId });
     this.posted.set(parsedBody.id, posted);
-    this.onmessage?.(parsedBody, { request });
+    this.onmessage?.(parsedBody);
     return posted.answer;
   }
 
@@ -175,10 +173,10 @@ export class ClientTransport extends WebStandardStreamableHTTPServerTransport {
   }
 }
 
-function isOfSession(request: Request, sessionId: string): boolean {
-  const revision = request.headers.get('mcp-protocol-version');
-  const isKnown = revision === null || SUPPORTED_PROTOCOL_VERSIONS.includes(revision);
-  return isKnown && request.headers.get('mcp-session-id') === sessionId && isPosted(request);
+function isOfSession(asked: Asked, sessionId: string): boolean {
+  const revision = asked.header('mcp-protocol-version');
+  const isKnown = revision === undefined || SUPPORTED_PROTOCOL_VERSIONS.includes(revision);
+  return isKnown && asked.header('mcp-session-id') === sessionId && isPosted(asked);
 }
 
 /** Returns the id of a request. Its form is checked by the transport; here it is only counted. */

@@ -8,7 +8,7 @@ import type { RunStatus } from '@toolloop/core/stores';
 import { ConfigurationError, InvalidRequestError, isRecord, type JsonObject, RunError } from '@toolloop/protocol';
 import type { IncomingMessage } from 'node:http';
 import { firstValueFrom } from 'rxjs';
-import { Authentication, type Exchange, failure, jsonIn, refusedByAddress, respond } from './http-requests.js';
+import { type Asked as HttpRequest, Authentication, type Exchange, failure, refusedByAddress, respond } from './http-requests.js';
 import { MCP_SERVER_OPTIONS } from './mcp-endpoint.js';
 import { loopTokenOf, type McpPrincipal, type McpServerOptions, type McpSessionTerms, namesOf } from './server-options.js';
 import { CallerBus } from './served-sessions.js';
@@ -60,7 +60,7 @@ export class DevTools implements OnModuleInit, BeforeApplicationShutdown {
   /** Answers one request. */
   async handle(exchange: Exchange): Promise<void> {
     const isLocal = this.isLocal(exchange.request);
-    await respond(exchange, (web) => (isLocal ? this.answer(web, exchange.body) : this.hidden()));
+    await respond(exchange, (request) => (isLocal ? this.answer(request) : this.hidden()));
   }
 
   /** Tells whether the application listens on loopback alone, and the request comes through no proxy. */
@@ -78,16 +78,16 @@ export class DevTools implements OnModuleInit, BeforeApplicationShutdown {
     return Promise.resolve(failure(404, -32_000, 'Not found'));
   }
 
-  private async answer(request: Request, body: unknown): Promise<Response> {
+  private async answer(request: HttpRequest): Promise<Response> {
     const refused = refusedByAddress(request, LOOPBACK_NAMES);
     if (refused) return refused;
     const principal = await this.authentication.of(request);
     if (principal instanceof Response) return principal;
     if (!this.operators.may(principal, 'devTools')) return this.forbidden(principal);
-    const parsedBody = request.method === 'POST' ? (body ?? (await jsonIn(request))) : undefined;
+    const parsedBody = request.method === 'POST' ? await request.json() : undefined;
     if (parsedBody instanceof Response) return parsedBody;
     const caller = { principal, key: '', address: () => undefined };
-    return this.bus.run(caller, () => this.handler.fetch(request, { parsedBody }));
+    return this.bus.run(caller, () => this.handler.fetch(request.whole(), { parsedBody }));
   }
 
   /** Refuses someone who is no operator, which is in the audit. */

@@ -4,16 +4,16 @@ import {
   bearerAuthChallengeResponse,
   type BearerAuthOptions,
   getOAuthProtectedResourceMetadataUrl,
-  hostHeaderValidationResponse,
   isJsonContentType,
   type JSONRPCMessage,
   OAuthError,
   OAuthErrorCode,
-  originValidationResponse,
+  validateHostHeader,
+  validateOriginHeader,
   verifyBearerToken,
   type VerifyBearerTokenOptions,
 } from '@modelcontextprotocol/server';
-import { toNodeHandler } from '@modelcontextprotocol/node';
+import { toWebRequest } from '@modelcontextprotocol/node';
 import { isDeeperThan } from '@toolloop/protocol';
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -33,65 +33,67 @@ export interface Exchange {
   readonly body: unknown;
 }
 
-/**
- * Answers a request of Node's by a function of the web's; a body that is nested too deep is answered here. A body that Nest has read is not written again for the web's request, whose headers alone are read
- * then, and one piece of JSON is sent as one: with `toNodeHandler` of the SDK both take a tenth of a short call.
- */
-export async function respond(exchange: Exchange, answer: (web: Request) => Promise<WebAnswer>): Promise<void> {
-  const { request, response, body } = exchange;
-  if (body === undefined) {
-    const fetch = async (web: Request): Promise<Response> => wholeOf(await answer(web));
-    return toNodeHandler({ fetch }, { onerror: REPORT })(request, response);
+/** A request, as far as it is read here. */
+export class Asked {
+  constructor(
+    private readonly exchange: Exchange,
+    /** Aborts once its client has left. */
+    readonly gone: AbortSignal,
+  ) {}
+
+  get method(): string {
+    return this.exchange.request.method ?? 'GET';
   }
+
+  get url(): string {
+    return `http://${this.header('host') ?? 'localhost'}${this.exchange.request.url ?? '/'}`;
+  }
+
+  get headers(): Readonly<Record<string, string>> {
+    const names = Object.keys(this.exchange.request.headers).filter((name) => !name.startsWith(':'));
+    return Object.fromEntries(names.map((name) => [name, this.header(name) ?? '']));
+  }
+
+  header(name: string): string | undefined {
+    const value = this.exchange.request.headers[name];
+    return Array.isArray(value) ? value.join(', ') : value;
+  }
+
+  /** Returns its body, which is read here where Nest has not read it, or the answer to one that is too large, too deep or no JSON. */
+  async json(): Promise<unknown> {
+    const { request, body } = this.exchange;
+    try {
+      const read: unknown = body ?? (await (await toWebRequest(request)).json());
+      return isDeeperThan(MOST_LEVELS, read) ? tooDeep() : read;
+    } catch (error) {
+      return isTooLarge(error) ? tooLarge(error.message) : failure(400, -32_700, 'Parse error: the body is no JSON.');
+    }
+  }
+
+  /** Makes a request of the web's of its head, for the SDK, which is given the body beside it. */
+  whole(): Request {
+    const { method, headers, gone: signal } = this;
+    return new Request(this.url, { method, headers, signal });
+  }
+}
+
+/**
+ * Answers a request of Node's. A request of the web's is made of it only for what needs one, and one piece of JSON is sent as one: with `toNodeHandler` of the SDK both take a tenth of a short call.
+ * Never rejects.
+ */
+export async function respond(exchange: Exchange, answer: (asked: Asked) => Promise<WebAnswer>): Promise<void> {
+  const { response } = exchange;
   const gone = new AbortController();
   const leave = (): void => gone.abort();
   if (response.destroyed) leave();
   else response.once('close', leave);
-  await send(await answered(exchange, gone.signal, answer), response, gone.signal);
+  await send(await answer(new Asked(exchange, gone.signal)).catch(failed), response, gone.signal);
   response.off('close', leave);
 }
 
-/** Never rejects. */
-async function answered({ request, body }: Exchange, gone: AbortSignal, answer: Parameters<typeof respond>[1]): Promise<WebAnswer> {
-  try {
-    return isDeeperThan(MOST_LEVELS, body) ? tooDeep() : await answer(withoutBody(request, gone));
-  } catch (error) {
-    logger.error('A request could not be answered.', error);
-    return failure(500, -32_603, 'Internal server error');
-  }
-}
-
-/** The parts of a request that are read of each. */
-type Head = Pick<Request, 'method' | 'url' | 'headers' | 'signal'>;
-
-/** A request of which only the head is there. A whole one costs as much as all stages of a short call, and is made for whatever else is read of it. */
-class BodilessRequest {
-  constructor(readonly head: Head) {}
-}
-
-Object.setPrototypeOf(BodilessRequest.prototype, Request.prototype);
-for (const name of Reflect.ownKeys(Request.prototype))
-  if (name !== 'constructor')
-    Object.defineProperty(BodilessRequest.prototype, name, {
-      get(this: BodilessRequest): unknown {
-        return partOf(this.head, name);
-      },
-    });
-
-function partOf(head: Head, name: string | symbol): unknown {
-  if (Object.hasOwn(head, name)) return Reflect.get(head, name);
-  const whole = new Request(head.url, head);
-  const part: unknown = Reflect.get(whole, name);
-  return typeof part === 'function' ? part.bind(whole) : part;
-}
-
-function withoutBody({ method = 'GET', headers, url = '/' }: IncomingMessage, signal: AbortSignal): Request {
-  const given = new Headers();
-  for (const [name, value] of Object.entries(headers))
-    if (value !== undefined && !name.startsWith(':')) given.set(name, Array.isArray(value) ? value.join(', ') : value);
-  const request: unknown = new BodilessRequest({ method, url: `http://${headers.host ?? 'localhost'}${url}`, headers: given, signal });
-  if (request instanceof Request) return request;
-  throw new TypeError('Its prototype is that of requests.');
+function failed(error: unknown): Response {
+  logger.error('A request could not be answered.', error);
+  return failure(500, -32_603, 'Internal server error');
 }
 
 /** Sends an answer, which may be a stream without an end, as fast as its reader takes it. Never rejects: a reader that is gone is told nothing. */
@@ -139,11 +141,6 @@ class JsonText {
     readonly headers: Readonly<Record<string, string>>,
     readonly status: number,
   ) {}
-}
-
-function wholeOf(answer: WebAnswer): Response {
-  if (answer instanceof Response) return answer;
-  return new Response(answer.text, { status: answer.status, headers: { ...answer.headers, 'content-type': 'application/json' } });
 }
 
 /** The time after which a request without an answer is answered by events, and between the signs of life in them. */
@@ -204,21 +201,23 @@ export class PostedRequest {
 /** As the SDK has them for its own streams. */
 const OF_EVENTS = { 'content-type': 'text/event-stream', 'cache-control': 'no-cache, no-transform', 'x-accel-buffering': 'no' };
 
-const REPORT = (error: Error): void => logger.error('A request could not be answered.', error);
-
 /** Returns the answer to a request that comes under a wrong name, or from a page of others. */
-export function refusedByAddress(request: Request, { hosts, origins }: ReturnType<typeof namesOf>): Response | undefined {
-  return hostHeaderValidationResponse(request, hosts) ?? originValidationResponse(request, origins);
+export function refusedByAddress(asked: Asked, { hosts, origins }: ReturnType<typeof namesOf>): Response | undefined {
+  const host = validateHostHeader(asked.header('host'), hosts);
+  const checked = host.ok ? validateOriginHeader(asked.header('origin'), origins) : host;
+  return checked.ok ? undefined : failure(403, -32_000, checked.message);
 }
 
-/** Reads the body of a request that Nest has not read, or returns the answer to one that is no JSON. */
-export async function jsonIn(request: Request): Promise<unknown> {
-  try {
-    const body: unknown = await request.json();
-    return isDeeperThan(MOST_LEVELS, body) ? tooDeep() : body;
-  } catch {
-    return failure(400, -32_700, 'Parse error: the body is no JSON.');
-  }
+/** Tells the SDK's error for a body of more than 4 MiB, whose class it does not export. */
+function isTooLarge(error: unknown): error is Error {
+  return error instanceof Error && 'status' in error && error.status === 413;
+}
+
+/** The rest of such a body is not waited for. */
+function tooLarge(message: string): Response {
+  const refused = failure(413, -32_000, message);
+  refused.headers.set('connection', 'close');
+  return refused;
 }
 
 /** The refusal of a message that the SDK could not walk, whose checks and writing of JSON go as deep as it. */
@@ -248,12 +247,12 @@ export class Authentication {
   }
 
   /** Returns who asks, or the answer to a request that says it badly. */
-  async of(request: Request): Promise<McpPrincipal | Response> {
+  async of(asked: Asked): Promise<McpPrincipal | Response> {
     const { verifier, anonymous } = this.options;
-    const header = request.headers.get('authorization');
-    if (header === null && anonymous) return anonymous;
+    const header = asked.header('authorization');
+    if (header === undefined && anonymous) return anonymous;
     let principal: McpPrincipal | undefined;
-    const asked: BearerAuthOptions['verifier'] = {
+    const checked: BearerAuthOptions['verifier'] = {
       verifyAccessToken: async (token) => {
         principal = await verifier.verify(token);
         if (!principal) throw new OAuthError(OAuthErrorCode.InvalidToken, 'The token is unknown, revoked or expired.');
@@ -261,7 +260,7 @@ export class Authentication {
       },
     };
     try {
-      await verifyBearerToken(header, { ...this.terms, verifier: asked });
+      await verifyBearerToken(header, { ...this.terms, verifier: checked });
       return principal ?? failure(500, -32_603, 'The token could not be checked.');
     } catch (error) {
       if (error instanceof OAuthError) return bearerAuthChallengeResponse(error, this.challenge);

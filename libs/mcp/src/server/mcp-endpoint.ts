@@ -7,7 +7,7 @@ import { ActorIdentity } from '@toolloop/core/internal';
 import { ConfigurationError, type Finding, InvalidRequestError, isObject } from '@toolloop/protocol';
 import { approvalPage } from './approval-page.js';
 import { classified, plainRequest } from './client-transports.js';
-import { Authentication, type Exchange, failure, jsonIn, refusedByAddress, respond, type WebAnswer } from './http-requests.js';
+import { type Asked, Authentication, type Exchange, failure, refusedByAddress, respond, type WebAnswer } from './http-requests.js';
 import { Offers } from './offers.js';
 import { type ResourceReaders, ServedSessions } from './served-sessions.js';
 import { loopTokenOf, MCP_SERVER, type McpPrincipal, type McpServerOptions, namedToolFindings, namesOf } from './server-options.js';
@@ -23,10 +23,6 @@ const WITHOUT_ID: Finding = {
   remedy: 'Give it one, or set ToolLoopModule.forRoot({ actorId }).',
 };
 const SCOPE = /^[A-Za-z0-9_-]{1,64}$/;
-
-interface Asked extends Pick<Exchange, 'body'> {
-  readonly scope: string | undefined;
-}
 
 /** Answers the requests of MCP clients at one address, in both eras of the protocol: each is an authenticated caller's, in one of its sessions. */
 @Injectable()
@@ -95,14 +91,17 @@ export class McpEndpoint implements OnModuleInit, OnApplicationBootstrap, Before
 
   /** Answers one request, whose body Nest may have read already. */
   async handle(exchange: Exchange, scope: string | undefined): Promise<void> {
-    await respond(exchange, (web) => this.answer(web, { body: exchange.body, scope }));
+    await respond(exchange, (asked) => this.answer(asked, scope));
   }
 
   /** Answers a person who visits the page of an approval. */
   async approve(exchange: Exchange, approvalId: string): Promise<void> {
     const { options, pending } = this;
-    const asked = { approvalId, body: exchange.body };
-    await respond(exchange, async (web) => refusedByAddress(web, this.names) ?? (await approvalPage(web, asked, { options, pending })));
+    const visit = { approvalId, body: exchange.body };
+    await respond(
+      exchange,
+      async (asked) => refusedByAddress(asked, this.names) ?? (await approvalPage(asked, visit, { options, pending })),
+    );
   }
 
   /**
@@ -124,28 +123,27 @@ export class McpEndpoint implements OnModuleInit, OnApplicationBootstrap, Before
     return this.modules.get(loopTokenOf(this.options) ?? ToolLoopService, { strict: false });
   }
 
-  private async answer(request: Request, { body, scope }: Asked): Promise<WebAnswer> {
-    const refused = refusedByAddress(request, this.names);
+  private async answer(asked: Asked, scope: string | undefined): Promise<WebAnswer> {
+    const refused = refusedByAddress(asked, this.names);
     if (refused) return refused;
     if (scope !== undefined && !SCOPE.test(scope))
       return failure(404, -32_001, 'A scope has 1 to 64 letters, digits, hyphens and underscores.');
-    const principal = await this.authentication.of(request);
+    const principal = await this.authentication.of(asked);
     if (principal instanceof Response) return principal;
-    const { url } = request;
-    const caller = this.sessions.callerOf(principal, { scope, address: () => this.addressOf(url, scope) });
-    if (caller) return this.served(request, body, caller);
+    const caller = this.sessions.callerOf(principal, { scope, address: () => this.addressOf(asked.url, scope) });
+    if (caller) return this.served(asked, caller);
     logger.error('The verifier returned an actor without an id. Give it one, or set ToolLoopModule.forRoot({ actorId }).');
     return failure(500, -32_603, 'The caller could not be identified.');
   }
 
-  private async served(request: Request, body: unknown, caller: McpCaller): Promise<WebAnswer> {
-    const parsedBody = request.method === 'POST' ? withoutNullArguments(body ?? (await jsonIn(request))) : undefined;
+  private async served(asked: Asked, caller: McpCaller): Promise<WebAnswer> {
+    const parsedBody = asked.method === 'POST' ? withoutNullArguments(await asked.json()) : undefined;
     if (parsedBody instanceof Response) return parsedBody;
-    const route = classified(request, parsedBody);
-    if (route.kind === 'legacy') return this.legacy(request, parsedBody, caller);
-    const plain = plainRequest(route, request);
-    if (plain) return this.sessions.answer(plain, caller, request.signal);
-    return this.sessions.bus.run(caller, () => this.modern.fetch(request, { parsedBody }));
+    const route = classified(asked, parsedBody);
+    if (route.kind === 'legacy') return this.legacy(asked, parsedBody, caller);
+    const plain = plainRequest(route, asked);
+    if (plain) return this.sessions.answer(plain, caller, asked.gone);
+    return this.sessions.bus.run(caller, () => this.modern.fetch(asked.whole(), { parsedBody }));
   }
 
   private addressOf(url: string, scope: string | undefined): string {
@@ -153,17 +151,17 @@ export class McpEndpoint implements OnModuleInit, OnApplicationBootstrap, Before
     return this.options.resource?.url ?? origin + (scope === undefined ? pathname : pathname.slice(0, -scope.length)).replace(/\/+$/, '');
   }
 
-  private async legacy(request: Request, parsedBody: unknown, caller: McpCaller): Promise<WebAnswer> {
-    const sessionId = request.headers.get('mcp-session-id');
-    if (sessionId !== null) {
+  private async legacy(asked: Asked, parsedBody: unknown, caller: McpCaller): Promise<WebAnswer> {
+    const sessionId = asked.header('mcp-session-id');
+    if (sessionId !== undefined) {
       const found = this.sessions.find(sessionId, caller);
-      return found ? found.answer(request, parsedBody) : failure(404, -32_001, 'Session not found');
+      return found ? found.answer(asked, parsedBody) : failure(404, -32_001, 'Session not found');
     }
-    if (request.method !== 'POST' || !isInitializeRequest(parsedBody))
+    if (asked.method !== 'POST' || !isInitializeRequest(parsedBody))
       return failure(400, -32_000, 'Bad Request: Mcp-Session-Id header is required');
     try {
       const transport = await this.sessions.begin(caller);
-      return await transport.answer(request, parsedBody);
+      return await transport.answer(asked, parsedBody);
     } catch (error) {
       if (error instanceof InvalidRequestError) return failure(error.code === 'too_many_sessions' ? 429 : 400, -32_000, error.message);
       throw error;
