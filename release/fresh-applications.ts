@@ -1,11 +1,12 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, type ChildProcessByStdio, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join, resolve } from 'node:path';
+import type { Readable } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
 import { freePort } from './local-registry.js';
 
-const START_MS = 60_000;
+const START_MS = 180_000;
 const FIRST_TOOL = 'docs/start/first-tool.md';
 const NEST = resolve('release/node_modules/@nestjs/cli/bin/nest.js');
 const SCHEMATICS = resolve('release/node_modules/@angular-devkit/schematics-cli/bin/schematics.js');
@@ -13,19 +14,26 @@ const SCHEMATICS = resolve('release/node_modules/@angular-devkit/schematics-cli/
 const TOOLS = resolve('release/node_modules/.bin');
 const PNPM = join(TOOLS, 'pnpm');
 
-/** The programs named `node`, by their major version. */
-const NODES: Readonly<Record<22 | 24, string>> = {
-  22: resolve(`release/node_modules/node22-linux-${process.arch}/bin`),
+/** The major versions of Node.js on which applications are tested and started. */
+export const NODES = [22, 24] as const;
+export type NodeMajor = (typeof NODES)[number];
+
+/** The folders of the programs named `node`. */
+const PROGRAMS: Readonly<Record<NodeMajor, string>> = {
+  22: resolve(`release/node_modules/node22-${process.platform}-${process.arch}/bin`),
   24: dirname(process.execPath),
 };
 
 /** An application that is made from nothing, with the packages as they are published. */
 export interface FreshApplication {
   readonly name: string;
-  readonly node: 22 | 24;
+  /** The Node.js on which it is made and built. */
+  readonly node: NodeMajor;
   readonly manager: 'npm' | 'pnpm';
-  /** The Node.js on which it is started. @default the one on which it is made and tested */
-  readonly startedOn?: 22 | 24;
+  /** Variables of its environment, such as the one by which package managers know a machine of continuous integration. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Why its tests are not run on a Node.js. */
+  readonly untested?: Partial<Readonly<Record<NodeMajor, string>>>;
   /** Makes it in a folder of its name. */
   make(at: Workplace): void;
   /** Asks it, where it is none with the assistant of `nest add`. */
@@ -35,21 +43,27 @@ export interface FreshApplication {
 /** Asks an application at an address; the token is that of the link to its console. Throws an error where it does not answer as it should. */
 type Asking = (url: string, link: string) => Promise<void>;
 
-/** A place where applications are made. */
+/** A place where an application is made, and a Node.js for it. */
 export class Workplace {
   constructor(
     readonly folder: string,
     readonly application: FreshApplication,
     private readonly env: Readonly<Record<string, string>>,
+    readonly node: NodeMajor = application.node,
   ) {}
 
-  /** The program that starts it. */
-  get node(): string {
-    return join(NODES[this.application.startedOn ?? this.application.node], 'node');
+  /** The same place with another Node.js. */
+  on(node: NodeMajor): Workplace {
+    return new Workplace(this.folder, this.application, this.env, node);
   }
 
   get root(): string {
     return join(this.folder, this.application.name);
+  }
+
+  /** Whether this machine has the Node.js. */
+  get hasNode(): boolean {
+    return existsSync(join(PROGRAMS[this.node], 'node'));
   }
 
   get environment(): NodeJS.ProcessEnv {
@@ -57,7 +71,8 @@ export class Workplace {
     return {
       ...known,
       ...this.env,
-      PATH: [NODES[this.application.node], known['PATH'] ?? '', TOOLS].join(delimiter),
+      ...this.application.env,
+      PATH: [PROGRAMS[this.node], known['PATH'] ?? '', TOOLS].join(delimiter),
       NO_COLOR: '1',
     };
   }
@@ -77,9 +92,13 @@ export class Workplace {
     });
   }
 
-  /** Runs the package manager of the application. */
+  /** The package manager of the application. */
+  get manager(): string {
+    return this.application.manager === 'pnpm' ? PNPM : 'npm';
+  }
+
   manage(...args: readonly string[]): string {
-    return this.application.manager === 'pnpm' ? this.run(PNPM, ...args) : this.run('npm', ...args);
+    return this.run(this.manager, ...args);
   }
 
   edit(path: string, change: (text: string) => string): void {
@@ -110,6 +129,29 @@ function filesOn(page: string): readonly (readonly [path: string, text: string])
   return [...fences].map(([, path = '', text = '']) => [path, text]);
 }
 
+/** `nest new`, answered with CommonJS: it asks for the type of modules, and takes ESM where there is no terminal. This is what it runs then. */
+function newCommonJs(at: Workplace, manager: string): void {
+  at.runIn(
+    at.folder,
+    process.execPath,
+    SCHEMATICS,
+    '@nestjs/schematics:application',
+    `--name=${at.application.name}`,
+    '--type=cjs',
+    '--language=ts',
+    `--package-manager=${manager}`,
+    '--observe=false',
+  );
+}
+
+/** Runs `create-toolloop` as the package manager of the application does it. */
+function create(at: Workplace, ...args: readonly string[]): void {
+  at.runIn(at.folder, at.manager, ...args, at.application.name, ...(at.application.manager === 'npm' ? ['--'] : []), '--skip-git');
+}
+
+const JEST_NEEDS_24 = 'Jest requires the modules of Nest 12 from Node 24.9 on; what "nest new" writes fails on 22 without a line of ours';
+const CI = { CI: '1' };
+
 export const FRESH_APPLICATIONS: readonly FreshApplication[] = [
   {
     name: 'first-tool',
@@ -128,10 +170,22 @@ export const FRESH_APPLICATIONS: readonly FreshApplication[] = [
     node: 24,
     manager: 'npm',
     make: (at) => {
-      at.runIn(at.folder, 'npm', 'create', '--yes', 'toolloop', 'created', '--', '--skip-git');
+      create(at, 'create', '--yes', 'toolloop');
       at.run('npx', 'nest', 'generate', '--collection', '@toolloop/core', 'tool', 'weather');
       at.run('npx', 'nest', 'generate', '--collection', '@toolloop/core', 'entity', 'card');
+      at.run('npx', 'nest', 'generate', '--collection', '@toolloop/core', 'resource', 'product');
       at.run('npx', 'nest', 'upgrade', '--collection', '@toolloop/core');
+      at.run('npx', 'nest', 'add', '@toolloop/core');
+    },
+  },
+  {
+    name: 'created-pnpm',
+    node: 22,
+    manager: 'pnpm',
+    env: CI,
+    make: (at) => {
+      create(at, 'create', 'toolloop');
+      at.manage('exec', 'nest', 'generate', '--collection', '@toolloop/core', 'tool', 'weather');
     },
   },
   {
@@ -147,23 +201,25 @@ export const FRESH_APPLICATIONS: readonly FreshApplication[] = [
   },
   {
     name: 'commonjs',
-    node: 24, // Jest requires the modules of Nest 12 from Node 24.9 on
-    startedOn: 22,
+    node: 24,
     manager: 'npm',
+    untested: { 22: JEST_NEEDS_24 },
     make: (at) => {
-      at.runIn(
-        at.folder,
-        process.execPath,
-        SCHEMATICS,
-        '@nestjs/schematics:application',
-        '--name=commonjs',
-        '--type=cjs',
-        '--language=ts',
-        '--package-manager=npm',
-        '--observe=false',
-      );
+      newCommonJs(at, 'npm');
       at.manage('install');
       at.run('npx', 'nest', 'add', '@toolloop/core');
+    },
+  },
+  {
+    name: 'commonjs-pnpm',
+    node: 24,
+    manager: 'pnpm',
+    env: CI,
+    untested: { 22: JEST_NEEDS_24 },
+    make: (at) => {
+      newCommonJs(at, 'pnpm');
+      at.manage('install');
+      at.manage('exec', 'nest', 'add', '@toolloop/core');
     },
   },
   {
@@ -190,35 +246,70 @@ export const FRESH_APPLICATIONS: readonly FreshApplication[] = [
 ];
 
 /**
- * Tests, builds and starts an application, asks it for a tool and for a refund, and opens its console.
+ * Tests, builds and starts an application on every Node.js that this machine has, asks it for a tool and for a refund, and opens its console. The Node.js with which it was
+ * made starts it as the first steps say, with `start:dev`; the others what was built.
  *
+ * @returns what was left out, and why
  * @throws Error that says what is not as it should be
  */
-export async function tryApplication(at: Workplace): Promise<void> {
-  at.manage('run', 'test');
-  at.manage('run', 'build');
+export async function tryApplication(at: Workplace): Promise<readonly string[]> {
+  const places = NODES.map((node) => at.on(node));
+  for (const place of places)
+    if (place.hasNode && at.application.untested?.[place.node] === undefined)
+      within(`Its tests on Node ${place.node}`, () => place.manage('run', 'test'));
+  within('Its build', () => at.manage('run', 'build'));
+  for (const place of places) if (place.hasNode) await startAndAsk(place);
+  return places.flatMap(({ node, hasNode }) => leftOut(node, hasNode, at.application));
+}
+
+function leftOut(node: NodeMajor, hasNode: boolean, { untested = {} }: FreshApplication): readonly string[] {
+  if (!hasNode) return [`nothing was tried on Node ${node}: its package has no program for ${process.platform} on ${process.arch}`];
+  return untested[node] === undefined ? [] : [`its tests were not run on Node ${node}: ${untested[node]}`];
+}
+
+/** Names what has failed before the output of a program. */
+export function within(what: string, work: () => unknown): void {
+  try {
+    work();
+  } catch (error) {
+    if (error instanceof Error) error.message = `${what}: ${error.message}`;
+    throw error;
+  }
+}
+
+async function startAndAsk(at: Workplace): Promise<void> {
   const port = await freePort();
-  const main = existsSync(join(at.root, 'dist/main.js')) ? 'dist/main.js' : 'dist/src/main.js';
-  const server = spawn(at.node, [main], {
-    cwd: at.root,
-    env: { ...at.environment, PORT: String(port), DEV_TOKEN: 'dev' },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
+  const server = startOf(at, port);
   const output: string[] = [];
   for (const stream of [server.stdout, server.stderr]) stream.on('data', (chunk: Buffer) => output.push(chunk.toString()));
   try {
     const { ask = askAssistant } = at.application;
     await ask(`http://127.0.0.1:${port}`, await linkOf(server, output));
   } catch (error) {
-    throw new Error(`${error instanceof Error ? error.message : String(error)} It printed:\n${output.join('').slice(-4_000)}`, {
-      cause: error,
-    });
+    const said = error instanceof Error ? error.message : String(error);
+    throw new Error(`Its start on Node ${at.node}: ${said} It printed:\n${output.join('').slice(-4_000)}`, { cause: error });
   } finally {
-    if (server.exitCode === null) {
-      server.kill();
-      await once(server, 'exit');
-    }
+    await stop(server);
   }
+}
+
+/** Starts it in a group of processes, since a package manager does not hand on every signal. */
+function startOf(at: Workplace, port: number): ChildProcessByStdio<null, Readable, Readable> {
+  const isMade = at.node === at.application.node;
+  const main = existsSync(join(at.root, 'dist/main.js')) ? 'dist/main.js' : 'dist/src/main.js';
+  const [program, args] = isMade ? [at.manager, ['run', 'start:dev']] : [join(PROGRAMS[at.node], 'node'), [main]];
+  return spawn(program, args, {
+    cwd: at.root,
+    env: { ...at.environment, PORT: String(port), DEV_TOKEN: 'dev' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+  });
+}
+
+async function stop(server: ChildProcess): Promise<void> {
+  if (server.exitCode !== null || server.pid === undefined) return;
+  process.kill(-server.pid);
+  await once(server, 'exit');
 }
 
 /** The token of the link to the console that a start prints. */

@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { compareApi } from './api-reports.js';
+import { LocalRegistry } from './local-registry.js';
 import { tryInApplications } from './matrix.js';
 import { lintPackages } from './package-checks.js';
 import { npm, packStaged, stagePackages, type StagedPackage } from './packages.js';
@@ -19,6 +20,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     return [];
   },
   try: (staged, work) => tryInApplications(staged, work, names),
+  registry: serveRegistry,
   publish: (staged, work) => {
     for (const args of publishCommands(staged, work, REPOSITORY)) console.log(npm(...args));
     return [];
@@ -31,6 +33,18 @@ if (command) await run(command);
 else {
   console.error(`Usage: npm run release -- ${Object.keys(COMMANDS).join('|')}, after try the names of applications`);
   process.exitCode = 2;
+}
+
+/** Keeps a registry with the packages until it is stopped, for what a person tries by hand. */
+async function serveRegistry(staged: readonly StagedPackage[], work: string): Promise<readonly string[]> {
+  await using registry = await LocalRegistry.start(join(work, 'registry'));
+  registry.publish(packStaged(staged, join(work, 'tarballs')).values());
+  const settings = Object.entries(registry.env).map(([key, value]) => `${key}=${value}`);
+  console.log(
+    `The packages are at ${registry.url}. In another terminal, in a folder outside of this one:\n\nexport ${settings.join(' ')}\n`,
+  );
+  await new Promise((resolve) => process.once('SIGINT', resolve).once('SIGTERM', resolve));
+  return [];
 }
 
 async function run(wanted: Command): Promise<void> {

@@ -1,6 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { FRESH_APPLICATIONS, type FreshApplication, tryApplication, Workplace } from './fresh-applications.js';
+import { FRESH_APPLICATIONS, type FreshApplication, NODES, tryApplication, within, Workplace } from './fresh-applications.js';
 import { LocalRegistry } from './local-registry.js';
 import { packStaged, type StagedPackage } from './packages.js';
 
@@ -22,10 +22,14 @@ export async function tryInApplications(
   const problems: string[] = [];
   for (const application of FRESH_APPLICATIONS.filter(({ name }) => only.length === 0 || only.includes(name))) {
     const started = performance.now();
-    const problem = await problemOf(new Workplace(folder, application, registry.env), application);
-    const { name, node, startedOn = node, manager } = application;
+    const { left, problem } = await outcomeOf(new Workplace(folder, application, registry.env), application);
+    const { name, node, manager, env = {} } = application;
+    const how = [manager, ...Object.entries(env).map(([key, value]) => `${key}=${value}`), `made on Node ${node}`].join(', ');
     const seconds = ((performance.now() - started) / 1_000).toFixed(0);
-    console.log(`${problem === undefined ? 'ok' : 'FAILED'}: ${name}, ${manager}, Node ${node}, started on ${startedOn} (${seconds} s)`);
+    console.log(
+      `${problem === undefined ? 'ok' : 'FAILED'}: ${name} (${how}), tested and started on Node ${NODES.join(' and ')} (${seconds} s)`,
+    );
+    for (const reason of left) console.log(`  left out: ${reason}`);
     if (problem === undefined) continue;
     console.error(problem);
     problems.push(`${name} does not work.`);
@@ -33,14 +37,19 @@ export async function tryInApplications(
   return problems;
 }
 
-async function problemOf(at: Workplace, application: FreshApplication): Promise<string | undefined> {
+interface Outcome {
+  /** What was not tried, and why. */
+  readonly left: readonly string[];
+  readonly problem?: string;
+}
+
+async function outcomeOf(at: Workplace, application: FreshApplication): Promise<Outcome> {
   try {
-    application.make(at);
-    await tryApplication(at);
-    return undefined;
+    within('It cannot be made', () => application.make(at));
+    return { left: await tryApplication(at) };
   } catch (error) {
     const printed =
       error instanceof Error && 'stdout' in error && 'stderr' in error ? `\n${String(error.stdout)}${String(error.stderr)}` : '';
-    return `${error instanceof Error ? error.message : String(error)}${printed.slice(-6_000)}`;
+    return { left: [], problem: `${error instanceof Error ? error.message : String(error)}${printed.slice(-6_000)}` };
   }
 }

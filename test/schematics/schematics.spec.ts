@@ -132,6 +132,45 @@ describe('nest add', () => {
   });
 });
 
+interface Task {
+  toConfiguration(): { readonly options: { readonly packageManager: string; readonly packageName?: string } };
+}
+
+describe('the install after nest add', () => {
+  it.each([
+    ['package-lock.json', 'npm', undefined],
+    ['pnpm-lock.yaml', 'pnpm', '--no-frozen-lockfile'],
+  ])('where there is %s is one of %s, which may change it where CI is set as well', async (lock, packageManager, packageName) => {
+    const { nestAdd } = (await import(pathToFileURL(join(SCHEMATICS, 'schematics.mjs')).href)) as {
+      readonly nestAdd: (options: Options) => (tree: object, context: object) => void;
+    };
+    const project = new Project();
+    project.write(lock, '');
+    const tree = {
+      read: (path: string) => (project.texts.has(path) ? Buffer.from(project.text(path)) : null),
+      exists: (path: string) => project.texts.has(path),
+      overwrite: (path: string, text: string) => project.write(path, text),
+      create: (path: string, text: string) => project.write(path, text),
+    };
+    const tasks: Task[] = [];
+    nestAdd({})(tree, { logger: { info: () => undefined }, addTask: (task: Task) => tasks.push(task) });
+    expect(tasks.map((task) => task.toConfiguration().options)).toEqual([expect.objectContaining({ packageManager })]);
+    expect(tasks[0]?.toConfiguration().options.packageName).toBe(packageName);
+  });
+});
+
+/** The versions of MikroORM that a resource brings to an application that has some packages, and of the driver that it names. */
+function versionsOfOrm(installed: object): readonly unknown[] {
+  const project = new Project();
+  project.write('package.json', JSON.stringify({ dependencies: { '@nestjs/core': '^12.0.0', ...installed } }));
+  const { said } = generate('resource', project, { name: 'product' });
+  const { dependencies } = JSON.parse(project.text('package.json')) as { readonly dependencies: Record<string, string> };
+  return [
+    ...['core', 'decorators', 'sql'].map((name) => dependencies[`@mikro-orm/${name}`]),
+    / (@mikro-orm\/\S+)\.$/.exec(said.join())?.[1],
+  ];
+}
+
 describe('nest generate and nest upgrade', () => {
   it('creates a tool with its test, and provides it in the nearest module', () => {
     const project = new Project();
@@ -150,6 +189,13 @@ describe('nest generate and nest upgrade', () => {
     expect(() => generate('tool', project, { name: 'weather', spec: false })).toThrow('src/weather has the files of a tool already.');
     expect(() => generate('tool', project, { name: '../etc' })).toThrow('"../etc" is no name');
     expect(() => generate('tool', project, { name: 'a b' })).toThrow('is no name');
+  });
+
+  it('takes all packages of MikroORM in one version: that of the application, or the one that is tested here', () => {
+    const { dependencies: own } = JSON.parse(readFileSync('package.json', 'utf8')) as { readonly dependencies: Record<string, string> };
+    const tested = own['@mikro-orm/core'] ?? 'none';
+    expect(versionsOfOrm({})).toEqual([tested, tested, tested, `@mikro-orm/postgresql@${tested}`]);
+    expect(versionsOfOrm({ '@mikro-orm/core': '~7.3.0' })).toEqual(['~7.3.0', '~7.3.0', '~7.3.0', '@mikro-orm/postgresql@~7.3.0']);
   });
 
   it('brings all packages of Toolloop to one version', () => {

@@ -1,24 +1,30 @@
 import { posix } from 'node:path';
 import { addPackages, addToModule, extensionFor, manifestIn, version, writeTemplate } from './project.mjs';
 
+/** MikroORM refuses packages of several versions, and so does npm: they have the version that is there, or this one. */
+const MIKRO_ORM = '7.2.1';
+
 /** What each kind needs beside core, what becomes of it in the nearest module, and what is left to do. */
 const KINDS = {
   tool: {
-    packages: { '@toolloop/testing': `^${version}` },
+    packages: () => ({ '@toolloop/testing': `^${version}` }),
     field: 'devDependencies',
     provider: ({ Pascal }) => `${Pascal}Tools`,
     file: ({ kebab }) => `${kebab}.tools`,
     next: ({ namespace }) => `Allow it in your policy: allow: ['${namespace}__*'].`,
   },
   entity: {
-    packages: {},
+    packages: () => ({}),
     next: ({ namespace, Pascal }) =>
       `Return ${Pascal} from a tool (output: ${Pascal}), and allow its own in your policy: allow: ['${namespace}_*_*'].`,
   },
   resource: {
-    packages: { '@mikro-orm/core': '^7.2.1', '@mikro-orm/decorators': '^7.2.1', '@toolloop/resources': `^${version}` },
-    next: ({ namespace, Pascal }) =>
-      `Import ResourceToolsModule.forFeature([${Pascal}Tools]), and allow them in your policy: allow: ['${namespace}__*']. The README of @toolloop/resources shows the modules around it.`,
+    packages: ({ dependencies }) => {
+      const orm = dependencies?.['@mikro-orm/core'] ?? MIKRO_ORM;
+      return { '@mikro-orm/core': orm, '@mikro-orm/decorators': orm, '@mikro-orm/sql': orm, '@toolloop/resources': `^${version}` };
+    },
+    next: ({ namespace, Pascal }, { dependencies }) =>
+      `Import ResourceToolsModule.forFeature([${Pascal}Tools]), and allow them in your policy: allow: ['${namespace}__*']. The README of @toolloop/resources shows the modules around it. Install the driver of your database in the version of the other packages of MikroORM, such as @mikro-orm/postgresql@${dependencies?.['@mikro-orm/core'] ?? MIKRO_ORM}.`,
   },
 };
 
@@ -34,7 +40,7 @@ export function generate(kind, files, { name, path = '', sourceRoot = 'src', fla
   const module = provider && nearestModule(files, folder, sourceRoot);
   if (module !== undefined)
     addToModule(files, module, 'providers', provider(names), importPath(module, posix.join(folder, file(names)), js));
-  return { said: [next(names)], isInstall: addPackages(files, manifest, packages, field) };
+  return { said: [next(names, manifest)], isInstall: addPackages(files, manifest, packages(manifest), field) };
 }
 
 /** The names of what is generated, of `orders/weather-report`. */

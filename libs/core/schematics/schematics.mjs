@@ -15,12 +15,19 @@ function schematic(work) {
     const files = filesOf(tree);
     const { said, isInstall } = work(files, options);
     for (const line of said) context.logger.info(line);
-    if (isInstall && options.skipInstall !== true) {
-      const task = { command: 'install', quiet: true, hideOutput: false, packageManager: packageManagerOf(files), workingDirectory: '.' };
-      context.addTask({ toConfiguration: () => ({ name: 'node-package', options: task }) });
-    }
+    if (isInstall && options.skipInstall !== true) context.addTask({ toConfiguration: () => installWith(packageManagerOf(files)) });
     return tree;
   };
+}
+
+/**
+ * The install of what the manifest has now. Where CI is set, pnpm and yarn refuse to bring a lockfile up to date unless they are told to. What an install prints is shown
+ * where it fails: pnpm writes its errors to the standard output.
+ */
+function installWith(packageManager) {
+  const options = { command: 'install', quiet: false, hideOutput: true, packageManager, workingDirectory: '.' };
+  if (packageManager === 'yarn') process.env.YARN_ENABLE_IMMUTABLE_INSTALLS = 'false';
+  return { name: 'node-package', options: packageManager === 'pnpm' ? { ...options, packageName: '--no-frozen-lockfile' } : options };
 }
 
 function filesOf(tree) {
