@@ -8,6 +8,9 @@ import { join, resolve } from 'node:path';
 const { version } = JSON.parse(readFileSync(new URL('package.json', import.meta.url), 'utf8'));
 const [name, ...options] = process.argv.slice(2);
 
+const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+if (major < 22 || (major === 22 && minor < 12)) refuse(`Toolloop needs Node.js 22.12 or newer, and this is ${process.versions.node}.`);
+
 if (name === undefined || !/^[a-z\d][a-z\d._-]*$/.test(name))
   refuse('Usage: npm create toolloop NAME, where NAME is the folder of the application, such as my-app.');
 const folder = resolve(name);
@@ -18,7 +21,8 @@ const cli = createRequire(import.meta.url).resolve('@nestjs/cli/bin/nest.js');
 step('.', process.execPath, cli, 'new', name, '--package-manager', manager, '--skip-install', '--no-observe', ...options);
 addCore();
 step(folder, manager, 'install');
-step(folder, process.execPath, 'node_modules/@nestjs/cli/bin/nest.js', 'add', '@toolloop/core', '--skip-install');
+// -s: core is there already. Its long form would reach the schematic as well, which then would not install what it adds.
+step(folder, process.execPath, 'node_modules/@nestjs/cli/bin/nest.js', 'add', '@toolloop/core', '-s');
 console.log(
   `\nThe application is in ${name}:\n\n  cd ${name}\n  ${manager} run start:dev\n\nThen open the link to the console that it prints.`,
 );

@@ -171,11 +171,15 @@ export const FRESH_APPLICATIONS: readonly FreshApplication[] = [
     manager: 'npm',
     make: (at) => {
       create(at, 'create', '--yes', 'toolloop');
+      at.manage('run', 'test'); // before anything else installs what it had forgotten
       at.run('npx', 'nest', 'generate', '--collection', '@toolloop/core', 'tool', 'weather');
       at.run('npx', 'nest', 'generate', '--collection', '@toolloop/core', 'entity', 'card');
       at.run('npx', 'nest', 'generate', '--collection', '@toolloop/core', 'resource', 'product');
       at.run('npx', 'nest', 'upgrade', '--collection', '@toolloop/core');
       at.run('npx', 'nest', 'add', '@toolloop/core');
+      at.manage('run', 'lint');
+      at.run('npx', 'prettier', '--check', 'src');
+      at.manage('run', 'test:e2e');
     },
   },
   {
@@ -183,10 +187,7 @@ export const FRESH_APPLICATIONS: readonly FreshApplication[] = [
     node: 22,
     manager: 'pnpm',
     env: CI,
-    make: (at) => {
-      create(at, 'create', 'toolloop');
-      at.manage('exec', 'nest', 'generate', '--collection', '@toolloop/core', 'tool', 'weather');
-    },
+    make: (at) => create(at, 'create', 'toolloop'),
   },
   {
     name: 'swc',

@@ -116,9 +116,26 @@ describe('nest add', () => {
 
   it.each([
     [
+      'a monorepo',
+      "import { NestFactory } from '@nestjs/core';\nimport { DeskModule } from './desk.module.js';\n\nvoid NestFactory.create(DeskModule);\n",
+    ],
+    [
+      'options of its platform',
+      "import { a, DeskModule } from './desk.module';\nconst app = await NestFactory.create<NestExpressApplication>(\n  DeskModule, {});\n",
+    ],
+  ])('finds the module that main.ts of an application starts, with %s', (_what, main) => {
+    const project = new Project(undefined);
+    project.write('apps/desk/src/desk.module.ts', APP_MODULE);
+    project.write('apps/desk/src/main.ts', main);
+    addToolloop(project, { sourceRoot: 'apps/desk/src' });
+    expect(project.text('apps/desk/src/desk.module.ts')).toContain('imports: [AssistantModule]');
+  });
+
+  it.each([
+    [
       'an older Nest',
       new Project(APP_MODULE, '^11.1.0'),
-      'Toolloop needs NestJS 12 or newer, and this project has ^11.1.0. Run "npx nest upgrade" first.',
+      'Toolloop needs NestJS 12 or newer, and this project has ^11.1.0. Install @nestjs/cli@12 and @nestjs/schematics@12 (npm wants --force for it), and run "npx nest upgrade" first.',
     ],
     ['no module of the application', new Project(''), 'has no class with @Module({ … })'],
     ['no Nest', { read: () => '{}', write: () => undefined }, 'This is no Nest application'],
@@ -189,6 +206,7 @@ describe('nest generate and nest upgrade', () => {
     expect(() => generate('tool', project, { name: 'weather', spec: false })).toThrow('src/weather has the files of a tool already.');
     expect(() => generate('tool', project, { name: '../etc' })).toThrow('"../etc" is no name');
     expect(() => generate('tool', project, { name: 'a b' })).toThrow('is no name');
+    expect(() => generate('tool', project, {})).toThrow('A name is missing');
   });
 
   it('takes all packages of MikroORM in one version: that of the application, or the one that is tested here', () => {

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Command, CommanderError } from 'commander';
 import { type AppOptions, assemble, packageNear } from './application.js';
@@ -101,12 +101,25 @@ function addInit(program: Command, print: Print): void {
       const nest = resolve('node_modules/@nestjs/cli/bin/nest.js');
       if (!existsSync(nest))
         throw new CommandError(`There is no @nestjs/cli in ${process.cwd()}. Run the command in a Nest project, or install it there.`);
+      refuseOlderNest();
       const isInstalled = existsSync('node_modules/@toolloop/core/package.json');
-      const args = [nest, 'add', '@toolloop/core', ...(isInstalled ? ['--skip-install'] : [])];
+      // Its long form would reach the schematic as well, which then would not install what it adds.
+      const args = [nest, 'add', '@toolloop/core', ...(isInstalled ? ['-s'] : [])];
       const { status } = spawnSync(process.execPath, args, { stdio: ['inherit', process.stderr, process.stderr] });
       if (status !== 0) throw new CommandError('"nest add @toolloop/core" has failed. It says above what is wrong.');
       print({ value: undefined, text: 'Toolloop is there: see src/assistant.' }, {});
     });
+}
+
+/** The schematic says it as well, but npm refuses the install of core before, and the command line of Nest 11 hides why. */
+function refuseOlderNest(): void {
+  const file = 'node_modules/@nestjs/core/package.json';
+  if (!existsSync(file)) throw new CommandError('There is no @nestjs/core in node_modules: install the packages of the project first.');
+  const [, version = ''] = /"version": *"([^"]+)"/.exec(readFileSync(file, 'utf8')) ?? [];
+  if (Number.parseInt(version, 10) < 12)
+    throw new CommandError(
+      `Toolloop needs NestJS 12 or newer, and this project has ${version}. Install @nestjs/cli@12 and @nestjs/schematics@12 (npm wants --force for it), and run "npx nest upgrade" first.`,
+    );
 }
 
 function addChat(program: Command, output: CommandOutput, print: Print): void {

@@ -1,4 +1,15 @@
-import { addPackages, addToModule, extensionFor, manifestIn, packageManagerOf, version, writeManifest, writeTemplate } from './project.mjs';
+import { posix } from 'node:path';
+import {
+  addPackages,
+  addToModule,
+  extensionFor,
+  importPath,
+  manifestIn,
+  packageManagerOf,
+  version,
+  writeManifest,
+  writeTemplate,
+} from './project.mjs';
 
 const FOLDER = 'assistant';
 const range = `^${version}`;
@@ -18,12 +29,16 @@ const PACKAGES = {
  */
 export function addToolloop(files, { sourceRoot = 'src' }) {
   const manifest = manifestIn(files);
-  const module = `${sourceRoot}/app.module.ts`;
-  if (files.read(module) === undefined)
-    throw new Error(`There is no ${module}: the module of the assistant is imported there. Say where the sources are with --source-root.`);
+  const module = rootModule(files, sourceRoot);
   const js = extensionFor(manifest);
   const created = writeTemplate(files, 'assistant', `${sourceRoot}/${FOLDER}`, { js });
-  const isImported = addToModule(files, module, 'imports', 'AssistantModule', `./${FOLDER}/assistant.module${js}`);
+  const isImported = addToModule(
+    files,
+    module,
+    'imports',
+    'AssistantModule',
+    importPath(module, `${sourceRoot}/${FOLDER}/assistant.module`, js),
+  );
   const isInstall = addPackages(files, manifest, PACKAGES);
   addNote(files, sourceRoot);
   if (created.length === 0 && !isImported && !isInstall) return { said: ['Toolloop is there already. Nothing was changed.'], isInstall };
@@ -32,6 +47,20 @@ export function addToolloop(files, { sourceRoot = 'src' }) {
     said: [`The assistant is in ${sourceRoot}/${FOLDER}. Start it with "${start}", and open the link to /console that it prints.`],
     isInstall,
   };
+}
+
+/** The file of the module that the application starts with: `app.module.ts`, or what `main.ts` names, as in the applications of a monorepo. */
+function rootModule(files, sourceRoot) {
+  const usual = `${sourceRoot}/app.module.ts`;
+  if (files.read(usual) !== undefined) return usual;
+  const main = files.read(`${sourceRoot}/main.ts`) ?? '';
+  const [, name] = /NestFactory\.create\w*(?:<[^(]*>)?\(\s*(\w+)/.exec(main) ?? [];
+  const [, from] = new RegExp(`import \\{[^}]*\\b${name}\\b[^}]*\\} from '(\\.[^']+)'`).exec(main) ?? [];
+  const named = from && `${posix.join(sourceRoot, from.replace(/\.js$/, ''))}.ts`;
+  if (named !== undefined && files.read(named) !== undefined) return named;
+  throw new Error(
+    `There is no ${usual}, and no ${sourceRoot}/main.ts that starts another module: the module of the assistant is imported there. Say which application it is with --project NAME, or where its sources are with --source-root.`,
+  );
 }
 
 /** Tells coding assistants where tools are, once. */

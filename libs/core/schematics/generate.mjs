@@ -1,5 +1,5 @@
 import { posix } from 'node:path';
-import { addPackages, addToModule, extensionFor, manifestIn, version, writeTemplate } from './project.mjs';
+import { addPackages, addToModule, extensionFor, importPath, manifestIn, version, writeTemplate } from './project.mjs';
 
 /** MikroORM refuses packages of several versions, and so does npm: they have the version that is there, or this one. */
 const MIKRO_ORM = '7.2.1';
@@ -45,7 +45,8 @@ export function generate(kind, files, { name, path = '', sourceRoot = 'src', fla
 
 /** The names of what is generated, of `orders/weather-report`. */
 function namesOf(name) {
-  const parts = String(name ?? '').split('/');
+  if (name === undefined) throw new Error('A name is missing: write it behind the kind, in kebab-case, such as weather-report.');
+  const parts = String(name).split('/');
   const kebab = (parts.pop() ?? '').replaceAll(/([a-z\d])([A-Z])/g, '$1-$2').toLowerCase();
   if (!/^[a-z][a-z\d]*(-[a-z\d]+)*$/.test(kebab) || !parts.every((part) => /^[\w-]+$/.test(part)))
     throw new Error(`"${name}" is no name: write it in kebab-case, such as weather-report.`);
@@ -62,9 +63,4 @@ function nearestModule(files, folder, sourceRoot) {
   }
   const app = posix.join(sourceRoot, 'app.module.ts');
   return files.read(app) === undefined ? undefined : app;
-}
-
-function importPath(module, file, js) {
-  const path = posix.relative(posix.dirname(module), file);
-  return `${path.startsWith('.') ? path : `./${path}`}${js}`;
 }

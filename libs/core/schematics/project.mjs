@@ -18,13 +18,21 @@ export function manifestIn(files) {
   if (nest === undefined) throw new Error('This is no Nest application: its package.json has no @nestjs/core among its dependencies.');
   const major = Number(/\d+/.exec(nest)?.[0] ?? OLDEST_NEST);
   if (major < OLDEST_NEST)
-    throw new Error(`Toolloop needs NestJS ${OLDEST_NEST} or newer, and this project has ${nest}. Run "npx nest upgrade" first.`);
+    throw new Error(
+      `Toolloop needs NestJS ${OLDEST_NEST} or newer, and this project has ${nest}. Install @nestjs/cli@${OLDEST_NEST} and @nestjs/schematics@${OLDEST_NEST} (npm wants --force for it), and run "npx nest upgrade" first.`,
+    );
   return manifest;
 }
 
 /** The extension that relative imports have here. */
 export function extensionFor(manifest) {
   return manifest.type === 'module' ? '.js' : '';
+}
+
+/** The path by which a module imports a file. */
+export function importPath(module, file, js) {
+  const path = posix.relative(posix.dirname(module), file);
+  return `${path.startsWith('.') ? path : `./${path}`}${js}`;
 }
 
 /** The package manager whose lockfile is there. */

@@ -15,7 +15,9 @@ function schematic(work) {
     const files = filesOf(tree);
     const { said, isInstall } = work(files, options);
     for (const line of said) context.logger.info(line);
-    if (isInstall && options.skipInstall !== true) context.addTask({ toConfiguration: () => installWith(packageManagerOf(files)) });
+    if (!isInstall) return tree;
+    if (options.skipInstall === true) context.logger.info(`Nothing was installed: run "${packageManagerOf(files)} install".`);
+    else context.addTask({ toConfiguration: () => installWith(packageManagerOf(files)) });
     return tree;
   };
 }
