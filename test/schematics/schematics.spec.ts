@@ -157,7 +157,7 @@ describe('the install after nest add', () => {
   it.each([
     ['package-lock.json', 'npm', undefined],
     ['pnpm-lock.yaml', 'pnpm', '--no-frozen-lockfile'],
-  ])('where there is %s is one of %s, which may change it where CI is set as well', async (lock, packageManager, packageName) => {
+  ])('changes %s by %s, where CI is set as well', async (lock, packageManager, packageName) => {
     const { nestAdd } = (await import(pathToFileURL(join(SCHEMATICS, 'schematics.mjs')).href)) as {
       readonly nestAdd: (options: Options) => (tree: object, context: object) => void;
     };
