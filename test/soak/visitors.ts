@@ -8,6 +8,8 @@ const USERS = ['alice', 'bob', 'mia'] as const;
 const IDLE_MS = 30_000;
 const REST_MS = 8_000;
 const MOMENTS = 20;
+/** The time between two people who come: 200 are there after half a minute. */
+const APART_MS = 150;
 const MOMENT_MS = 200;
 /** Resources that come and go with each turn of the event loop, and what the probe itself makes of a channel. */
 const FLEETING = /^(?:Immediate|TickObject|Microtask|PipeWrap|TTYWrap|FSReqCallback|FSReqPromise)$/;
@@ -28,10 +30,10 @@ export interface Visitors {
   readonly end: number;
 }
 
-/** Lets that many people visit a desk at once, one visit after the other, and resolves when the last has left. */
+/** Lets that many people visit a desk at once, one visit after the other, and resolves when the last has left. They come one after the other: a process that has just started is slow. */
 export async function visitDesk(visitors: Visitors, atOnce: number): Promise<VisitCounts> {
   const counts: VisitCounts = { read: 0, dropped: 0, stalled: 0, called: 0, cancelled: 0, refused: 0 };
-  await Promise.all(Array.from({ length: atOnce }, () => visitOn(visitors, counts)));
+  await Promise.all(Array.from({ length: atOnce }, (_, number) => visitOn(visitors, counts, number * APART_MS)));
   return counts;
 }
 
@@ -68,9 +70,41 @@ export async function leftovers(desk: MeasuredDesk, rest: Held): Promise<readonl
   }
 }
 
-async function visitOn(visitors: Visitors, counts: VisitCounts): Promise<void> {
+/** What is logged of runs that end because of a fault of the provider. */
+const EXPECTED = /\[ToolLoop\] (?:ModelError: |Run \S+ failed \(reference )/;
+
+/** The sentence that tells the errors which a desk has logged and no visit explains. */
+export function unexplainedErrors(desk: MeasuredDesk): readonly string[] {
+  const errors = desk
+    .output()
+    .split('\n')
+    .filter((line) => / ERROR |unhandled|unknown_tool/.test(line) && !EXPECTED.test(line));
+  const kinds = new Map<string, number>();
+  for (const kind of errors.map((line) => line.replace(/^.* ERROR /, '').replace(IDS, '…'))) kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+  const told = [...kinds].map(([kind, count]) => `${count} × ${kind}`);
+  return errors.length > 0 ? [`MISSED: the desk logged ${errors.length} errors, the first of them ${errors[0]}\n${told.join('\n')}`] : [];
+}
+
+const IDS = /[0-9a-f]{8}-[0-9a-f-]{27}|run_[0-9a-f]{40}/g;
+
+/** The sentences that tell the durable runs which have not ended, though no one visits the desk any more. They get half a minute to end. */
+export async function unendedRuns(desk: MeasuredDesk): Promise<readonly string[]> {
+  for (const end = performance.now() + IDLE_MS; ; await wait(1_000)) {
+    const lists = await Promise.all(USERS.flatMap((user) => ['running', 'queued'].map((status) => runsOf(desk, user, status))));
+    const runs = lists.flat();
+    if (runs.length === 0) return [];
+    if (performance.now() >= end) return [`MISSED: ${runs.length} durable runs have not ended, such as ${runs[0]}.`];
+  }
+}
+
+async function runsOf(desk: MeasuredDesk, user: string, status: string): Promise<readonly string[]> {
+  const response = await fetch(`${desk.url}/runs?status=${status}`, { headers: { authorization: `Bearer demo-${user}` } });
+  return ((await response.json()) as readonly { readonly runId: string }[]).map(({ runId }) => runId);
+}
+
+async function visitOn(visitors: Visitors, counts: VisitCounts, afterMs: number): Promise<void> {
   const { random, end } = visitors;
-  await wait(random() * 2_000);
+  await wait(afterMs);
   while (performance.now() < end) {
     const kind = kindFor(random());
     counts[(await visit(visitors, kind)) ? kind : 'refused'] += 1;

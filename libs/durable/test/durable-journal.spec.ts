@@ -3,6 +3,7 @@ import { expect, it, jest } from '@jest/globals';
 import type { LoopEvent } from '@toolloop/core';
 import type { RunEntry } from '@toolloop/core/internal';
 import { MemoryPendingStore, MemoryCallJournal, MemoryRunLog, type RunHold, type RunWrite } from '@toolloop/core/stores';
+import { StorageUnavailableError } from '@toolloop/protocol';
 import { ScriptedModel, text } from '@toolloop/testing';
 import { collectingMs, DurableJournal } from '../src/runs/durable-journal.js';
 import { DeskProcess, type World } from './fixtures/desk.process.js';
@@ -81,6 +82,60 @@ it('writes nothing that comes after another process took the run over, neither b
   await log.letGoOn();
   await Promise.all([first, second]);
   expect((await log.read(run.runId)).map(({ key }) => key)).toEqual(['a', 'b']);
+});
+
+/** Does not answer for a while. */
+class AbsentRunLog extends MemoryRunLog {
+  isThere = false;
+  asked = 0;
+
+  override append(hold: RunHold, write: RunWrite): Promise<void> {
+    this.asked += 1;
+    return this.isThere ? super.append(hold, write) : Promise.reject(new StorageUnavailableError());
+  }
+}
+
+/** A run that has ended while its log does not answer, and whose reader does not wait for it any more. */
+async function endedInTheDark() {
+  const log = new AbsentRunLog();
+  const lease = await log.begin(run, { owner: 'one', forMs: 60_000 });
+  const journal = new DurableJournal(log, () => Promise.resolve({ runId: run.runId, ...lease }));
+  log.isThere = true;
+  await journal.record(entry('a'));
+  log.isThere = false;
+  const told = Promise.resolve(journal.sink.write(END, run)).catch((error: unknown) => error);
+  while (log.asked < 2) await wait(1);
+  journal.handOver();
+  return { log, journal, told };
+}
+
+it('writes the end of a run again until it is kept, however late that is, and gives the run to no other process meanwhile', async () => {
+  const { log, journal, told } = await endedInTheDark();
+  while (log.asked < 3) await wait(5);
+  expect([journal.isOurs, journal.isKept]).toEqual([false, false]);
+  expect(await log.find(run.runId)).toMatchObject({ status: 'running' });
+  log.isThere = true;
+  await journal.settled();
+  expect([journal.isOurs, journal.isKept, await told]).toEqual([false, true, undefined]);
+  expect(await log.find(run.runId)).toMatchObject({ status: 'ended', finishReason: 'stop' });
+});
+
+it('writes the end of a run no more once another process has the run', async () => {
+  const { log, journal, told } = await endedInTheDark();
+  journal.lose();
+  await journal.settled();
+  expect([journal.isKept, await told]).toEqual([false, expect.any(StorageUnavailableError)]);
+  expect(log.asked).toBeLessThanOrEqual(3);
+});
+
+it('knows that a run was cancelled while it was its own, and not what was cancelled after another process had it', async () => {
+  const [{ journal: ours }, { journal: lost }] = [await endedInTheDark(), await endedInTheDark()];
+  ours.cancel('Never mind.');
+  ours.lose();
+  ours.cancel('It was lost.');
+  lost.lose();
+  lost.cancel('It was lost.');
+  expect([ours.cancelled, lost.cancelled]).toEqual(['Never mind.', undefined]);
 });
 
 /** Counts the writes. */

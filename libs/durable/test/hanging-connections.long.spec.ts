@@ -1,4 +1,3 @@
-import { connect, createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import { afterEach, expect, it } from '@jest/globals';
@@ -7,50 +6,7 @@ import { LlmTool, ToolLoopModule, ToolLoopService, ToolParam, ToolProvider } fro
 import { DurableHealth, DurableModule } from '@toolloop/durable';
 import { ScriptedModel } from '@toolloop/testing';
 import { createServerDatabase, describePostgres } from './databases.js';
-
-/** The way to the server, which forgets the connections that it has: they stay open, and nothing that is sent over them arrives. */
-class ForgetfulWay {
-  private readonly forgotten = new WeakSet<Socket>();
-  private readonly open = new Set<Socket>();
-  private readonly server: Server;
-
-  constructor(private readonly url: URL) {
-    this.server = createServer((from) => this.join(from, connect(Number(url.port), url.hostname)));
-  }
-
-  async start(): Promise<string> {
-    await new Promise<void>((resolve) => {
-      this.server.listen(0, '127.0.0.1', resolve);
-    });
-    const address = this.server.address();
-    const through = new URL(this.url);
-    through.hostname = '127.0.0.1';
-    through.port = String(typeof address === 'object' ? address?.port : '');
-    return through.href;
-  }
-
-  forget(): void {
-    for (const socket of this.open) this.forgotten.add(socket);
-  }
-
-  close(): void {
-    for (const socket of this.open) socket.destroy();
-    this.server.close();
-  }
-
-  private join(...sides: readonly [Socket, Socket]): void {
-    for (const [one, other] of [sides, sides.toReversed()] as const) {
-      if (!one || !other) continue;
-      this.open.add(one);
-      one.on('data', (data) => this.forgotten.has(one) || other.write(data));
-      one.on('error', () => undefined);
-      one.on('close', () => {
-        this.open.delete(one);
-        if (!this.forgotten.has(one)) other.destroy();
-      });
-    }
-  }
-}
+import { Way } from './fixtures/way.js';
 
 @ToolProvider({ namespace: 'desk' })
 class DeskTools {
@@ -69,8 +25,8 @@ describePostgres('invariant 17: an application whose connections are gone withou
   it('gives them up, and works again over others', async () => {
     const server = await createServerDatabase();
     cleanUps.push(() => server.drop());
-    const way = new ForgetfulWay(new URL(server.url));
-    const url = await way.start();
+    const way = await Way.to(server.url);
+    const { url } = way;
     cleanUps.push(() => way.close());
     const module = await Test.createTestingModule({
       imports: [

@@ -54,20 +54,20 @@ export class RunStreams implements OnModuleDestroy {
     return this.followDurable(loop.open(request), caller);
   }
 
-  /** The events of a durable run that this process performs, as they come; a reader that falls behind reads them from the log. */
+  /**
+   * The events of a durable run that this process performs, as they come. A reader that falls behind reads them from the log, and so does one whose run is not told to its end here, since
+   * it continues elsewhere or its end is stored too late.
+   */
   private async *followDurable(handle: RunHandle, caller: Caller): AsyncGenerator<LoopEvent, void, undefined> {
     const { keptBytes } = limitsOf(this.served.options);
     const run = new OpenRun(handle, {}, { reconnectMs: 0, keptBytes, isDurable: true }, () => undefined);
-    let last = 0;
+    let last: LoopEvent | undefined;
     try {
-      for await (const event of run.read(0)) {
-        last = event.sequence;
-        yield event;
-      }
+      for await (const event of run.read(0)) yield (last = event);
     } catch (error) {
       if (!(error instanceof FallenBehindError)) throw error;
-      yield* this.runs.read(handle.runId, caller, last);
     }
+    if (last?.type !== 'run-end') yield* this.runs.read(handle.runId, caller, last?.sequence);
   }
 
   /** The events of a run that was opened elsewhere, such as by a controller of the application. */

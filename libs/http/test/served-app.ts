@@ -1,4 +1,4 @@
-import { Injectable, Module, type Type } from '@nestjs/common';
+import { type DynamicModule, Injectable, Module, type Type } from '@nestjs/common';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import type { INestApplication } from '@nestjs/common';
@@ -74,7 +74,7 @@ interface AppOptions {
   readonly model: LanguageModel;
   readonly http?: Partial<ToolLoopHttpOptions> & ToolLoopHttpExtras;
   readonly loop?: Partial<ToolLoopOptions>;
-  readonly modules?: readonly Type[];
+  readonly modules?: readonly (Type | DynamicModule)[];
   readonly platform?: Platform;
 }
 

@@ -1,7 +1,7 @@
-import { Global, Module } from '@nestjs/common';
+import { type DynamicModule, Global, Module } from '@nestjs/common';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { ActorDirectory, type LoopEvent } from '@toolloop/core';
-import { MemoryPendingStore, MemoryRunLog, ToolLoopStores } from '@toolloop/core/stores';
+import { MemoryPendingStore, MemoryRunLog, type RunHold, type RunWrite, ToolLoopStores } from '@toolloop/core/stores';
 import { RUN_OPTIONS, RunEngine, WakingPendingStore } from '@toolloop/durable';
 import { OpenAiModel } from '@toolloop/openai';
 import { GatedModel } from './gated-model.js';
@@ -46,33 +46,52 @@ describe('a reader that stands still', () => {
   });
 });
 
-const log = new MemoryRunLog();
-const stores: ToolLoopStores = { runs: log, pending: new WakingPendingStore(new MemoryPendingStore(), log, (work) => work()) };
-
 class People extends ActorDirectory {
   override find(id: string): Promise<unknown> {
     return Promise.resolve(PEOPLE.find((person) => person.id === id));
   }
 }
 
-/** Keeps durable runs in memory. */
 @Global()
-@Module({
-  providers: [
-    { provide: ToolLoopStores, useValue: stores },
-    { provide: RUN_OPTIONS, useValue: {} },
-    RunEngine,
-    { provide: ActorDirectory, useClass: People },
-  ],
-  exports: [ToolLoopStores],
-})
+@Module({})
 class DurableModule {}
+
+/** Keeps durable runs in a log. */
+function durableIn(log: MemoryRunLog): DynamicModule {
+  const stores: ToolLoopStores = { runs: log, pending: new WakingPendingStore(new MemoryPendingStore(), log, (work) => work()) };
+  return {
+    module: DurableModule,
+    providers: [
+      { provide: ToolLoopStores, useValue: stores },
+      { provide: RUN_OPTIONS, useValue: { heartbeatMs: 20 } },
+      RunEngine,
+      { provide: ActorDirectory, useClass: People },
+    ],
+    exports: [ToolLoopStores],
+  };
+}
+
+/** Keeps no end of a run before a reader looks at its log. */
+class SlowRunLog extends MemoryRunLog {
+  private look!: () => void;
+  private readonly looked = new Promise<void>((resolve) => (this.look = resolve));
+
+  override async append(hold: RunHold, write: RunWrite): Promise<void> {
+    if (write.ending) await this.looked;
+    await super.append(hold, write);
+  }
+
+  override watch(...of: Parameters<MemoryRunLog['watch']>): ReturnType<MemoryRunLog['watch']> {
+    this.look();
+    return super.watch(...of);
+  }
+}
 
 describe('a reader of a durable run', () => {
   it('does not slow it, falls back to its log where it is too slow for what is kept, and gets each event once', async () => {
     const model = new GatedModel(Array.from({ length: 1_500 }, () => PIECE));
     model.open();
-    const served = await serveApp({ model, modules: [DurableModule], http: { limits: { keptBytes: 50_000 } } });
+    const served = await serveApp({ model, modules: [durableIn(new MemoryRunLog())], http: { limits: { keptBytes: 50_000 } } });
     const response = await ask(served, 'alice', { message: 'hi', durable: true });
     await until(() => model.pulled === 1_500);
     const [run] = (await (await fetch(`${served.url}/runs`, { headers: headersOf('alice') })).json()) as { readonly runId: string }[];
@@ -82,6 +101,17 @@ describe('a reader of a durable run', () => {
     expect(sequences).toEqual(sequences.map((_, index) => index + 1));
     expect(textIn(events)).toBe(1_500 * PIECE.length);
     expect(events.at(-1)).toMatchObject({ type: 'run-end', finishReason: 'stop' });
+  });
+
+  it('reads in its log how it ended, where that was kept too late for who waited for it', async () => {
+    const served = await serveApp({ model: new GatedModel([PIECE, PIECE]), modules: [durableIn(new SlowRunLog())] });
+    const response = await ask(served, 'alice', { message: 'hi', durable: true });
+    const [run] = (await (await fetch(`${served.url}/runs`, { headers: headersOf('alice') })).json()) as { readonly runId: string }[];
+    const cancelled = await fetch(`${served.url}/runs/${run?.runId}/cancel`, { method: 'POST', headers: headersOf('alice') });
+    expect(cancelled.status).toBe(202);
+    const events = eventsIn(await response.text());
+    expect(events.map(({ sequence }) => sequence)).toEqual(events.map((_, index) => index + 1));
+    expect(events.at(-1)).toMatchObject({ type: 'run-end', finishReason: 'aborted' });
   });
 });
 

@@ -217,13 +217,13 @@ export class StorageUnavailableError extends Error {
   }
 }
 
-/** Rejects the `result` of a durable run that another process has taken over, or that resumes later: ask for the run by its id. */
+/** Rejects the `result` of a durable run that another process has taken over, that resumes later, or whose end is not stored yet: ask for the run by its id. */
 export class RunElsewhereError extends Error {
   override readonly name = 'RunElsewhereError';
 
   constructor(readonly runId: string) {
     super(
-      `The run ${runId} no longer belongs to this process: another process has taken it over, or it resumes later. Ask for it by its id.`,
+      `The run ${runId} is not told here any more: another process has taken it over, it resumes later, or its end is being stored. Ask for it by its id.`,
     );
   }
 }

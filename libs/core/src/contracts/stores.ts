@@ -184,7 +184,7 @@ export interface SubRunEntry extends Pick<SubRunPlace, 'runId' | 'toolCallId'> {
 export interface RunJournal {
   /** Takes the run's events; critical, so that no run is seen to end that is not kept as ended. */
   readonly sink: LoopEventSink;
-  /** False once the run was handed over or taken over: then it continues elsewhere and does nothing more here. */
+  /** False once the run was handed over or taken over, or its end could not be kept in time: then it does nothing more here, and its log alone tells of it. */
   readonly isOurs: boolean;
   /** Keeps the entry, and what was noted before. Rejects where that is impossible; then what would follow must not happen. */
   record(entry: RunEntry): Promise<void>;
@@ -193,8 +193,13 @@ export interface RunJournal {
    * `run-end` that follows it, and not before.
    */
   note(entry: RunEntry): void;
-  /** Gives the run, where it was begun, to any process with room: this one cannot continue it now. Nothing more is written. */
+  /**
+   * Gives the run, where it was begun, to any process with room: this one cannot continue it now, and writes nothing more. A run whose end is being written is not given
+   * away, but is not told here any more either.
+   */
   handOver(): void;
+  /** Notes that the run was cancelled here. Where its end cannot be written, the process that has the run then is told to end it. */
+  cancel(reason: string): void;
 }
 
 /** The options that hold for a run, by the name of its loop; without one for those of `ToolLoopService` itself. */

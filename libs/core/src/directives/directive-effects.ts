@@ -16,7 +16,7 @@ import type { Tool, ToolDirective } from '../contracts/tool.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
 import { CallAudit } from '../execution/call-audit.js';
 import { CallContextFactory } from '../execution/call-context.js';
-import { askedWait, CallFailure, causeOf, failureOf } from '../execution/call-failure.js';
+import { askedWait, CallFailure, causeOf, failureOf, Interruption } from '../execution/call-failure.js';
 import {
   type AuthorisedCall,
   type RequestedEffect,
@@ -26,7 +26,7 @@ import {
   type ReadCall,
   type ToolOutcome,
 } from '../execution/call.js';
-import { answeredFor, shownArguments } from '../execution/describe.js';
+import { answeredFor, failed, shownArguments } from '../execution/describe.js';
 import { CallPreview } from '../execution/preview.js';
 import { type ToolLoopOptions, TOOL_LOOP_OPTIONS } from '../loop/loop-options.js';
 import { type DataPolicyEngine, CompiledPolicy, subjectOf } from '../policy/policy-engine.js';
@@ -89,7 +89,8 @@ export class DirectiveEffects extends Effects {
     const preview = existing ? existing.intent.preview : await this.preview.of(call);
     const intent = intentOf(call, directive, preview);
     await this.audit?.directed(call, intent);
-    const { record } = existing ? { record: existing } : await this.store.add(intent, call.takeApproval);
+    const record = existing ?? (await this.added(intent, call.takeApproval));
+    if (!record) return unansweredFor(call, intent);
     if (!isSameRequest(record.intent, intent, directive)) throw CallFailure.of('execution_failed', conflictText(record, directive));
     const refusal = refusalOf(record, this.operators.described);
     if (refusal) throw refusal;
@@ -97,7 +98,25 @@ export class DirectiveEffects extends Effects {
     await scope.emit({ type: 'directive-request', step: request.step, directive: requestOf(record, request.call.toolCallId) });
     return answeredFor(call, { directiveId: record.intent.directiveId }, answerOf(record));
   }
+
+  /** Undefined where the run was interrupted before the store had answered, which may keep it yet. */
+  private async added(intent: DirectiveIntent, first: AuthorisedCall['takeApproval']): Promise<DirectiveRecord | undefined> {
+    try {
+      return (await this.store.add(intent, first)).record;
+    } catch (error) {
+      if (error instanceof Interruption) return undefined;
+      throw error;
+    }
+  }
 }
+
+/** Describes a call whose directive may have been kept: by its id it is found, and undone. */
+function unansweredFor(call: AuthorisedCall, { directiveId }: DirectiveIntent): ToolOutcome {
+  const outcome = failed(call, { code: 'unknown_outcome', safeMessage: UNANSWERED });
+  return { ...outcome, record: { ...outcome.record, directiveId } };
+}
+
+const UNANSWERED = 'The run ended while this was being asked for, so it may yet be done. Check that before it is asked for again.';
 
 function intentOf(call: AuthorisedCall, directive: ToolDirective, preview: ToolPreview | undefined): DirectiveIntent {
   const { tool, input, scope, request } = call;

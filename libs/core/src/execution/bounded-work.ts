@@ -22,6 +22,7 @@ import {
   type RunEntry,
   type RunHold,
   RunLog,
+  RunLostError,
   type RunQuery,
   type RunRecord,
   type RunWrite,
@@ -113,11 +114,14 @@ export class BoundedRuns extends RunLog {
     return askStore(() => this.log.acquire(runId, request, epoch), { late });
   }
 
-  /** The same write twice is kept once. One with an ending is refused once it is kept, so the run is looked at. */
+  /** The same write twice is kept once. One with an ending is refused once it is kept, so the run is looked at then. */
   override append(hold: RunHold, write: RunWrite): Promise<void> {
-    const append = async (attempt: number): Promise<void> => {
-      if (attempt > 1 && write.ending && hasEnded(await this.log.find(hold.runId), write)) return;
-      await this.log.append(hold, write);
+    const append = async (): Promise<void> => {
+      try {
+        await this.log.append(hold, write);
+      } catch (error) {
+        if (!write.ending || !(error instanceof RunLostError) || !hasEnded(await this.log.find(hold.runId), hold, write)) throw error;
+      }
     };
     return outsideOfRuns(() => askStore(append));
   }
@@ -171,7 +175,7 @@ export class BoundedRuns extends RunLog {
   }
 }
 
-/** Tells if an attempt without an answer kept the ending: its events are there. */
-function hasEnded(run: RunRecord | undefined, { events }: RunWrite): boolean {
-  return run !== undefined && run.status !== 'running' && run.lastSequence >= (events.at(-1)?.sequence ?? 0);
+/** Tells if an attempt without an answer kept the ending: its events are there, and no one else had the run since. */
+function hasEnded(run: RunRecord | undefined, { epoch }: RunHold, { events }: RunWrite): boolean {
+  return run?.epoch === epoch && run.status !== 'running' && run.lastSequence >= (events.at(-1)?.sequence ?? 0);
 }

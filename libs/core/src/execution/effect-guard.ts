@@ -193,11 +193,12 @@ export class EffectGuard {
     });
   }
 
-  /** When the journal fails the key stays taken, which errs on the side of no second effect. */
+  /** When the journal fails the key stays taken, which errs on the side of no second effect. One that is slow for a run that was interrupted is still told. */
   private async settle({ tool, scope }: AuthorisedCall, tell: () => Promise<void>): Promise<void> {
     try {
       await withinTime(tell(), LONGEST_FINISH_MS);
     } catch (error) {
+      if (error instanceof Interruption) return;
       this.logger.error(`The outcome of ${tool.spec.declaredId} could not be stored (run ${scope.run.runId}).`, error);
     }
   }

@@ -43,7 +43,8 @@ export class EventOutlet {
   constructor(
     private readonly run: RunIdentity,
     sinks: readonly LoopEventSink[],
-    private readonly onFailure: (error: unknown, sink: LoopEventSink) => void,
+    /** Returns true for a sink that was only slow, and is to have the events that follow. */
+    private readonly onFailure: (error: unknown, sink: LoopEventSink) => boolean,
     /** The sequence of the last event of the part of the run before. */
     after = 0,
     /** Asked once a critical sink has answered: the events of a run that continues elsewhere are told there. */
@@ -107,9 +108,9 @@ export class EventOutlet {
       if (written)
         await untilRunCloses(`Event ${event.sequence} of run ${this.run.runId}`, withinTime(Promise.resolve(written), LONGEST_WRITE_MS));
     } catch (error) {
+      if (this.onFailure(error, sink)) return;
       if (error instanceof Interruption) this.critical = this.critical.filter((other) => other !== sink);
       this.logger.error(`${sink.constructor.name} failed on event ${event.sequence}, ${event.type}, of run ${this.run.runId}.`, error);
-      this.onFailure(error, sink);
     }
   }
 

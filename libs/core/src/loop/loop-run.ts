@@ -89,10 +89,11 @@ export class LoopRun<Output> implements RunHandle<Output> {
     this.inputs = new RunInputs(resumed?.saved.inputs, plan.options);
     this.mayHaveAsked = resumed !== undefined;
     this.isDurable = journal !== undefined;
-    const onFailure = (cause: unknown, sink: LoopEventSink): void => {
-      const isLate = cause instanceof Interruption && this.interruption.signal.aborted;
-      if (isLate && sink === journal?.sink) journal.handOver(); // what is not kept by now is not told here
+    const onFailure = (cause: unknown, sink: LoopEventSink): boolean => {
+      const isSlow = sink === journal?.sink && cause instanceof Interruption && this.interruption.signal.aborted;
+      if (sink === journal?.sink) journal.handOver(); // what is not kept by now is not told here
       this.interrupt(new Interruption('failed', 'A critical sink failed.', { cause }));
+      return isSlow;
     };
     const sinks = [...services.sinks, ...(journal ? [journal.sink] : [])];
     this.outlet = new EventOutlet(identityOf(plan), sinks, onFailure, lastSequence, () => !this.isElsewhere);
@@ -156,7 +157,9 @@ export class LoopRun<Output> implements RunHandle<Output> {
   }
 
   private interrupt(interruption: Interruption): void {
-    if (!this.hasEnded) this.interruption.abort(interruption);
+    if (this.hasEnded) return;
+    if (interruption.kind === 'aborted') this.journal?.cancel(interruption.message);
+    this.interruption.abort(interruption);
   }
 
   private start(): Promise<LoopResult<Output>> {
@@ -338,7 +341,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     outer.release();
     if (this.isElsewhere) return this.leave();
     await this.emit(result.end);
-    if (this.isElsewhere) return this.leave(); // its end was refused
+    if (this.isElsewhere) return this.leave(); // its end was refused, or is not kept yet
     await this.withdraw(state);
     this.hasEnded = true;
     this.outlet.end();

@@ -1,6 +1,7 @@
 import { addUsage, type JsonObject, NO_USAGE, type SubRunRecord, usageSince } from '@toolloop/protocol';
 import type { RunEntry, RunInputEntry, RunJournal, RunStateEntry, SubRunEntry, SubRunPlace } from '../contracts/stores.js';
 import type { ToolOutcome } from '../execution/call.js';
+import { Interruption } from '../execution/call-failure.js';
 import { untilRunCloses } from '../execution/store-calls.js';
 import type { Toolset } from '../catalog/toolset.js';
 import { savedTools } from '../injection/saved-tools.js';
@@ -261,7 +262,8 @@ export class RunRecorder {
     const { toolCallId, effect } = outcome.record;
     const key = `tool:${toolCallId}`;
     if (effect === 'read_only' && !mustBeKept) return this.journal.note({ type: 'tool', key, value: toJsonObject(savedOutcome(outcome)) });
-    return this.kept({ type: 'tool', key, value: toJsonObject({ ...savedOutcome(outcome), spent: this.run.spending.takeNew() }) });
+    const kept = this.kept({ type: 'tool', key, value: toJsonObject({ ...savedOutcome(outcome), spent: this.run.spending.takeNew() }) });
+    return kept.catch(passOverLate);
   }
 
   /** Notes the end of a step. It is stored with the next entry; with the run's end, or a wait, in one write and not before. */
@@ -316,8 +318,13 @@ export class RunRecorder {
   }
 }
 
+/** A run that was interrupted ends with the outcome of a call that is still being written: its end is written behind it. */
+function passOverLate(error: unknown): void {
+  if (!(error instanceof Interruption)) throw error;
+}
+
 /** The journal into which a run writes its entries. */
-export type EntryJournal = Omit<RunJournal, 'sink' | 'handOver'>;
+export type EntryJournal = Omit<RunJournal, 'sink' | 'handOver' | 'cancel'>;
 
 /** Writes a sub-run down among the entries of the run around it, so that a process which takes over that run continues within the sub-run. */
 export class SubRunJournal implements EntryJournal {

@@ -52,8 +52,8 @@ export interface UndoneCall {
   readonly directiveId?: string;
   /**
    * `undone`: its compensation has ended. `no_effect`: it never had its effect, and will not have it. `under_way`: the compensation, or the effect, has not ended yet; undo
-   * the run again to continue. `failed`: the compensation failed, or it is unknown whether the effect took place. `not_possible`: its tool cannot undo it. `not_reached`: an
-   * effect that came later is not undone yet.
+   * the run again to continue. `failed`: the compensation failed, or it is unknown whether the effect took place. `not_possible`: its tool cannot undo it, or its directive is
+   * not there. `not_reached`: an effect that came later is not undone yet.
    */
   readonly status: 'undone' | 'no_effect' | 'under_way' | 'failed' | 'not_possible' | 'not_reached';
   /** The reason, where it is not undone. */
@@ -284,8 +284,8 @@ export class RunService<Actor = RegisteredActor> implements OnModuleDestroy {
       const { status, task, failure } = await this.directives.undo(call.directiveId, person, reason === undefined ? {} : { reason });
       return { ...call, status: UNDONE[`${task} ${status}`] ?? 'under_way', ...(failure && { reason: failure.safeMessage }) };
     } catch (error) {
-      if (error instanceof DirectiveError && error.code === 'not_possible')
-        return { ...call, status: 'not_possible', reason: error.message };
+      const isImpossible = error instanceof DirectiveError && (error.code === 'not_possible' || error.code === 'not_found');
+      if (isImpossible) return { ...call, status: 'not_possible', reason: error.message };
       throw error;
     }
   }
@@ -347,9 +347,10 @@ const UNDONE: Readonly<Record<string, UndoneCall['status']>> = {
   'compensate unknown_outcome': 'failed',
 };
 
-/** The calls of a run that changed something, or may have, sub-runs included, the latest first. */
+/** The calls of a run that changed something, or may have, sub-runs and the step in which it was cancelled included, the latest first. */
 function changesIn(saved: SavedRun | undefined): readonly ChangingCall[] {
-  return callsIn(saved?.state.records ?? [])
+  const { state, pending } = saved ?? {};
+  return callsIn([...(state?.records ?? []), ...(pending?.outcomes.map(({ record }) => record) ?? [])])
     .filter(({ effect, pendingId, rehearsal }) => effect !== 'read_only' && pendingId === undefined && rehearsal === undefined)
     .filter(({ status, error }) => status === 'succeeded' || error?.code === 'unknown_outcome')
     .toReversed()

@@ -49,7 +49,10 @@ export class CallRun {
     const isBounded = within !== undefined && plan.options.signal === undefined && !mayOutlastTool(plan) && services.sinks.length === 0;
     this.link = isBounded ? undefined : linkSignal(plan.options.signal, { ms, message: `The call took longer than ${ms} ms.` });
     this.signal = this.link?.signal ?? within ?? new AbortController().signal;
-    const onFailure = (cause: unknown): void => this.link?.abort(new Interruption('failed', 'A critical sink failed.', { cause }));
+    const onFailure = (cause: unknown): false => {
+      this.link?.abort(new Interruption('failed', 'A critical sink failed.', { cause }));
+      return false;
+    };
     this.outlet = services.sinks.length > 0 ? new EventOutlet(identityOf(plan), services.sinks, onFailure) : undefined;
   }
 

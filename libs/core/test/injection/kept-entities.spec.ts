@@ -16,10 +16,19 @@ class Silent extends LoopEventSink {
   override write(): void {}
 }
 
+function ignore(): void {}
+
 /** Keeps whatever is written, in the order in which it is. */
 function journalOf(entries: RunEntry[]): RunJournal {
   const keep = (entry: RunEntry): void => void entries.push(structuredClone(entry));
-  return { sink: new Silent(), isOurs: true, note: keep, record: (entry) => Promise.resolve(keep(entry)), handOver: () => undefined };
+  return {
+    sink: new Silent(),
+    isOurs: true,
+    note: keep,
+    record: (entry) => Promise.resolve(keep(entry)),
+    handOver: ignore,
+    cancel: ignore,
+  };
 }
 
 /** A process that begins the run, or goes on with what was written of it. */

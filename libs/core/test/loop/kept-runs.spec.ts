@@ -46,6 +46,8 @@ class MortalJournal implements RunJournal {
   handOver(): void {
     this.isOurs = false;
   }
+
+  cancel(): void {}
 }
 
 async function shop(turns: readonly ScriptedTurn[], usage = new MemoryUsageStore()) {

@@ -30,6 +30,8 @@ export class KeptJournal implements RunJournal {
     this.isOurs = false;
   }
 
+  cancel(): void {}
+
   flush(): readonly RunEntry[] {
     this.entries.push(...this.noted.splice(0));
     return [...this.entries];

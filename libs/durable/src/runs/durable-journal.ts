@@ -1,12 +1,16 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import { type LoopEvent, LoopEventSink } from '@toolloop/core';
 import { endingWith, type RunEntry, type RunJournal, type RunStateEntry } from '@toolloop/core/internal';
 import type { RunHold, RunLog, RunWrite } from '@toolloop/core/stores';
+import { StorageUnavailableError } from '@toolloop/protocol';
 
 /** The time for which events and notes of a run are collected into one write, where the process has few runs. */
 const LEAST_MS = 50;
 /** The time that each further run of the process adds: together they write so often and no more, since an embedded database shares the thread with all of them. */
 const OF_EACH_RUN_MS = 3;
 const MOST_MS = 300;
+/** The time between two attempts to write the end of a run, each of which takes seconds itself where the storage does not answer. */
+const AGAIN_MS = 500;
 
 /** Returns the time for which events and notes are collected into one write, in milliseconds, in a process with so many durable runs. */
 export function collectingMs(runs: number): number {
@@ -33,7 +37,9 @@ export class DurableJournal implements RunJournal {
   private hasBegun = false;
   private hasEnd = false;
   /** Set once the end of this part of the run is written: then it cannot be taken over any more. */
-  private isKept = false;
+  private hasKept = false;
+  /** Set once the reader does not wait any more for the end that is being written. */
+  private isLate = false;
   private isLeaving = false;
   private events: LoopEvent[] = [];
   private entries: RunEntry[] = [];
@@ -48,6 +54,8 @@ export class DurableJournal implements RunJournal {
   private next: Promise<void> | undefined;
   private readonly collectingMs: () => number;
   private timer: NodeJS.Timeout | undefined;
+  private isTaken = false;
+  private reason: string | undefined;
 
   /** `begin` gets the hold of the run when it is first written. */
   constructor(
@@ -65,7 +73,22 @@ export class DurableJournal implements RunJournal {
   }
 
   get isOurs(): boolean {
-    return this.held || this.isKept;
+    return !this.isLate && (this.held || this.hasKept);
+  }
+
+  /** True once nothing is left to be done for this part of the run. */
+  get isKept(): boolean {
+    return this.hasKept;
+  }
+
+  /** The reason why the run was cancelled while it was this process's. */
+  get cancelled(): string | undefined {
+    return this.reason;
+  }
+
+  /** Notes a cancellation, unless another process has the run by then: its part is not cancelled with what is left of it here. */
+  cancel(reason: string): void {
+    if (!this.isTaken) this.reason ??= reason;
   }
 
   record(entry: RunEntry): Promise<void> {
@@ -96,13 +119,19 @@ export class DurableJournal implements RunJournal {
 
   /** The run is another process's, or is given to any with room; nothing more is written. */
   lose(): void {
-    this.held = false;
-    clearTimeout(this.timer);
+    this.isTaken = true;
+    this.drop();
   }
 
   /** A run of which nothing is kept is no run of anybody else's: it ends here. */
   handOver(): void {
-    if (this.hasBegun) this.lose();
+    if (this.hasEnd) this.isLate = this.hasBegun;
+    else if (this.hasBegun) this.drop();
+  }
+
+  private drop(): void {
+    this.held = false;
+    clearTimeout(this.timer);
   }
 
   private take(event: LoopEvent): Promise<void> | undefined {
@@ -133,7 +162,7 @@ export class DurableJournal implements RunJournal {
 
   private leave(): void {
     void this.flush().catch(() => undefined);
-    this.lose();
+    this.drop();
   }
 
   private schedule(): undefined {
@@ -163,11 +192,23 @@ export class DurableJournal implements RunJournal {
     const { events, entries, dropped, ending } = this;
     [this.events, this.entries, this.dropped] = [[], [], []];
     try {
-      await this.log.append(hold, { events, entries, dropped, ...(ending && { ending }) });
-      this.isKept ||= ending !== undefined;
+      await this.append(hold, { events, entries, dropped, ...(ending && { ending }) });
+      this.hasKept ||= ending !== undefined;
     } catch (error) {
-      this.lose();
+      this.drop();
       throw error;
+    }
+  }
+
+  /** Writes for as long as it takes once the run has ended, while it is this process's: another one would do again what has ended, and continue what was cancelled. */
+  private async append(hold: RunHold, write: RunWrite): Promise<void> {
+    for (;;) {
+      try {
+        return await this.log.append(hold, write);
+      } catch (error) {
+        if (!this.hasEnd || !this.held || !StorageUnavailableError.in(error)) throw error;
+        await wait(AGAIN_MS, undefined, { ref: false });
+      }
     }
   }
 }

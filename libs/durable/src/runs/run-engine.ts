@@ -13,6 +13,7 @@ import {
   ToolRunner,
 } from '@toolloop/core/internal';
 import { flushBeforeClose } from '@toolloop/core/loop';
+import { StorageUnavailableError } from '@toolloop/protocol';
 import type { LeasedRun, LeaseRequest, NewRun, RunHold, RunLog, RunRecord } from '@toolloop/core/stores';
 import { type RunOptions, runOptionsOf } from '../durable-options.js';
 import { collectingMs, DurableJournal, type JournalTerms } from './durable-journal.js';
@@ -26,6 +27,7 @@ const UNRUNNABLE = 'This application cannot continue the run. Its log says why; 
 
 /** The milliseconds that runs have to be released once they were broken off; a store answers within 8 s, or not at all. */
 const LONGEST_RELEASE_MS = 10_000;
+const AGAIN_MS = 500;
 
 function leaving(): Error {
   return new Error('The process is shutting down.');
@@ -255,13 +257,31 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
     const ended = run.handle.result
       .catch(() => undefined)
       .then(() => run.journal.settled())
-      .then((hold) => (run.journal.isOurs || !hold ? undefined : this.log.release(hold)))
+      .then((hold) => (run.journal.isKept || !hold ? undefined : this.giveBack(hold, run.journal.cancelled)))
       .catch((error: unknown) => this.logger.error(`The run ${runId} could not be handed over; it is taken over after a while.`, error))
       .finally(() => {
         if (this.current.get(runId) === run) this.current.delete(runId);
       });
     void this.awaited(ended);
     if (this.isLeaving) run.journal.leaveAfterStep();
+  }
+
+  /** Gives a run to any process with room; with a reason it was cancelled here, and is to be ended by the process that has it, or gets it. */
+  private async giveBack(hold: RunHold, cancelled: string | undefined): Promise<void> {
+    if (cancelled !== undefined) await this.tellCancelled(hold, cancelled);
+    await this.log.release(hold);
+  }
+
+  /** Tells the log for as long as it takes: no other process knows that the run was cancelled. */
+  private async tellCancelled({ runId }: RunHold, reason: string): Promise<void> {
+    for (;;) {
+      try {
+        return await this.log.cancel(runId, reason);
+      } catch (error) {
+        if (this.hasLeft || !StorageUnavailableError.in(error)) throw error;
+        await wait(AGAIN_MS, undefined, { ref: false });
+      }
+    }
   }
 
   /** Renews the leases of the runs of this process, and has those taken over whose lease has expired. */
