@@ -1,6 +1,6 @@
 import { type ChildProcess, type ChildProcessByStdio, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -8,6 +8,8 @@ import { freePort } from './local-registry.js';
 
 const START_MS = 180_000;
 const FIRST_TOOL = 'docs/start/first-tool.md';
+/** The pages behind it, which need what it installs. Each begins anew. */
+const NEXT_PAGES = ['docs/start/first-entity.md', 'docs/start/first-approval.md'];
 const NEST = resolve('release/node_modules/@nestjs/cli/bin/nest.js');
 const SCHEMATICS = resolve('release/node_modules/@angular-devkit/schematics-cli/bin/schematics.js');
 /** The programs of the tools of releases, behind those of the machine. */
@@ -144,6 +146,14 @@ function newCommonJs(at: Workplace, manager: string): void {
   );
 }
 
+/** Writes the files of a page that begins anew, runs its test, and deletes it, as the page behind it says. */
+function follow(at: Workplace, page: string): void {
+  const files = filesOn(page);
+  for (const [path, text] of files) writeFileSync(join(at.root, path), text);
+  within(`The tests of ${page}`, () => at.manage('run', 'test'));
+  for (const [path] of files) if (path.endsWith('.spec.ts')) rmSync(join(at.root, path));
+}
+
 /** Runs `create-toolloop` as the package manager of the application does it. */
 function create(at: Workplace, ...args: readonly string[]): void {
   at.runIn(at.folder, at.manager, ...args, at.application.name, ...(at.application.manager === 'npm' ? ['--'] : []), '--skip-git');
@@ -161,6 +171,7 @@ export const FRESH_APPLICATIONS: readonly FreshApplication[] = [
       newEsm(at, 'npm');
       const commands = readFileSync(FIRST_TOOL, 'utf8').match(/^npm install .+$/gm) ?? [];
       for (const command of commands) at.run('npm', ...command.split(' ').slice(1));
+      for (const page of NEXT_PAGES) follow(at, page);
       for (const [path, text] of filesOn(FIRST_TOOL)) writeFileSync(join(at.root, path), text);
     },
     ask: askFirstTool,

@@ -5,7 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { INestApplication, Type } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import { type LoopResult, ToolLoopService } from '@toolloop/core';
+import { type LoopResult, PendingService, ToolLoopService } from '@toolloop/core';
 import { transform } from '@swc/core';
 
 interface Files {
@@ -289,6 +289,8 @@ describe('what the schematics write', () => {
     ]);
     const refund = await ask('Refund the order o-1 of Ada Lovelace');
     expect([refund.finishReason, refund.waitingFor]).toEqual(['waiting', 'approval']);
+    const [asked] = await app.get(PendingService).list({ actor: { id: 'you' }, tenant: 'demo' });
+    expect(asked?.preview?.sentence).toBe('Ada Lovelace gets 90 back for the order o-1.');
   });
 });
 
