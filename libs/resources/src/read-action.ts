@@ -4,7 +4,7 @@ import { type ArgumentProblem, isRecord } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import { all, any, EVERYTHING, type FilterShape, NOTHING, Problems, readFilter, toValue, wantedBy, where } from './filter.js';
 import { aggregatesOf, Definitions, fieldNameSchema, filterSchema, objectSchema, sortableFields, valueSchema } from './input-schema.js';
-import { accessTo, type AccessTerms, type EntityShape, type Resource, type ResourceAccess, wordOf } from './resource.js';
+import { accessTo, type AccessTerms, type EntityShape, publicFilter, type Resource, type ResourceAccess, wordOf } from './resource.js';
 import {
   AGGREGATE_KINDS,
   type Condition,
@@ -50,13 +50,14 @@ export function readTool(resource: Resource, options: ReadOptions, gateway: Reso
   const terms: AccessTerms = { relations: options.relations, load: options.load };
   const output = resultClass(entity, 'Page', PAGE_PARTS, ownParts(shape));
   const schema = readSchema(resource, options);
+  const filter = publicFilter(resource, terms);
   return tool<JsonObject>({
     id: `${declaration.namespace}__read`,
     description: options.description ?? describeRead(shape, options),
     effect: 'read_only',
     ...(options.labels && { labels: options.labels }),
     output,
-    input: checkedInput(schema, (input) => new ReadInput(shape, publicFilter(resource, terms), options).read(input).problems),
+    input: checkedInput(schema, (input) => new ReadInput(shape, filter, options).read(input).problems),
     canCall: (run) => wordOf(() => accessTo(resource, run, terms)),
     execute: (input, context) => performed(() => readRows({ resource, terms, options, gateway, output }, input, context)),
   });
@@ -156,16 +157,6 @@ function selectionProblems({ select = [], load }: ReadRequest, access: ResourceA
 
 function unreadable(names: readonly string[], isKnown: (name: string) => boolean, at: string): ArgumentProblem[] {
   return names.flatMap((name, index) => (isKnown(name) ? [] : [{ pointer: `/${at}/${index}`, message: `"${name}" cannot be read.` }]));
-}
-
-/** The filter of the model's public fields, before an actor's rules narrow it. */
-export function publicFilter({ shape, shapes }: Resource, { relations }: AccessTerms): FilterShape {
-  const named = [...shape.relations.values()].filter(({ name }) => relations === undefined || relations.includes(name));
-  const related = named.flatMap((relation) => {
-    const target = shapes.find(relation.target);
-    return target ? [[relation.name, { relation, shape: { fields: target.fields, relations: new Map() } }] as const] : [];
-  });
-  return { fields: shape.fields, relations: new Map(related) };
 }
 
 /** Reads the arguments of a read. */
@@ -285,7 +276,7 @@ class ReadInput {
     // A cursor has the values of the last row: they are the model's to see.
     const isExact = fields.every((field) => field && !field.imprecise && this.filter.fields.has(field.name));
     if (!actionParameters.includes('cursor') || !isExact || !order.some(({ field }) => field === key)) return undefined;
-    return hash('sha256', JSON.stringify([entity.name, order])).slice(0, 12);
+    return signatureFor(JSON.stringify([entity.name, order]));
   }
 
   /** The fields whose values a cursor has: those of the order, or the key alone where one of the others may be a text from outside, which a cursor would carry past the labels of fields. */
@@ -295,6 +286,17 @@ class ReadInput {
     const names = order.map(({ field }) => field);
     return key === undefined || !ours.has(key) || names.every((name) => ours.has(name)) ? names : [key];
   }
+}
+
+/** The signatures of the orders that were asked for last: most reads have the same. */
+const SIGNATURES = new Map<string, string>();
+const MOST_SIGNATURES = 200;
+
+function signatureFor(order: string): string {
+  const signature = SIGNATURES.get(order) ?? hash('sha256', order).slice(0, 12);
+  if (SIGNATURES.size >= MOST_SIGNATURES) SIGNATURES.clear();
+  SIGNATURES.set(order, signature);
+  return signature;
 }
 
 /** The rows behind a row in an order: nulls are last. */

@@ -31,6 +31,8 @@ export interface EntityShape {
 export class EntityShapes {
   private readonly shapes = new Map<Type, EntityShape | undefined>();
   private readonly policies = new Map<Type, ResourcePolicy>();
+  /** The access of everyone where no policy says otherwise: it is the same for each call of a tool. */
+  private open = new WeakMap<EntityShape, WeakMap<AccessTerms, Promise<ResourceAccess>>>();
 
   constructor(private readonly gateway: ResourceGateway) {}
 
@@ -43,6 +45,22 @@ export class EntityShapes {
   /** Lets a policy decide about an entity, wherever it is read. */
   govern(entity: Type, policy: ResourcePolicy): void {
     this.policies.set(entity, policy);
+    this.open = new WeakMap();
+  }
+
+  /** Tells whether a policy decides about an entity, or about one that its relations lead to. */
+  isGoverned({ model: { entity, relations } }: EntityShape): boolean {
+    if (this.policies.size === 0) return false;
+    return [entity, ...[...relations.values()].map(({ target }) => target)].some((one) => this.policies.has(one));
+  }
+
+  /** Returns what everyone may read by these terms, made once. */
+  openTo(shape: EntityShape, terms: AccessTerms, make: () => Promise<ResourceAccess>): Promise<ResourceAccess> {
+    const byTerms = this.open.get(shape) ?? new WeakMap<AccessTerms, Promise<ResourceAccess>>();
+    this.open.set(shape, byTerms);
+    const access = byTerms.get(terms) ?? make();
+    byTerms.set(terms, access);
+    return access;
   }
 
   /** Labels the fields of every entity that was found, for all tools that return it. */
@@ -127,10 +145,23 @@ export interface AccessTerms {
  *
  * @throws {RefusedError} Where the actor may not read the entity. A relation to an entity that may not be read does not exist.
  */
-export async function accessTo(
+export function accessTo(
+  resource: Pick<Resource, 'shape' | 'shapes'>,
+  run: RunContext,
+  terms: AccessTerms = WHOLE,
+): Promise<ResourceAccess> {
+  const { shape, shapes } = resource;
+  if (shapes.isGoverned(shape)) return accessFor(resource, run, terms);
+  return shapes.openTo(shape, terms, () => accessFor(resource, run, terms));
+}
+
+const WHOLE: AccessTerms = {};
+const WITHOUT_RELATIONS: AccessTerms = { relations: [] };
+
+async function accessFor(
   { shape, shapes }: Pick<Resource, 'shape' | 'shapes'>,
   run: RunContext,
-  terms: AccessTerms = {},
+  terms: AccessTerms,
 ): Promise<ResourceAccess> {
   const { entity } = shape.model;
   const policy = shapes.policyOf(entity);
@@ -158,11 +189,21 @@ export async function accessTo(
   };
 }
 
+/** The filter of the model's public fields, before an actor's rules narrow it. */
+export function publicFilter({ shape, shapes }: Resource, { relations }: AccessTerms): FilterShape {
+  const named = [...shape.relations.values()].filter(({ name }) => relations === undefined || relations.includes(name));
+  const related = named.flatMap((relation) => {
+    const target = shapes.find(relation.target);
+    return target ? [[relation.name, { relation, shape: { fields: target.fields, relations: new Map() } }] as const] : [];
+  });
+  return { fields: shape.fields, relations: new Map(related) };
+}
+
 async function relatedAccess(shapes: EntityShapes, entity: Type, run: RunContext): Promise<ResourceAccess | undefined> {
   const shape = shapes.find(entity);
   if (!shape) return undefined;
   try {
-    return await accessTo({ shape, shapes }, run, { relations: [] });
+    return await accessTo({ shape, shapes }, run, WITHOUT_RELATIONS);
   } catch (error) {
     if (error instanceof RefusedError) return undefined;
     throw error;

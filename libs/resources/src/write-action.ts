@@ -2,7 +2,7 @@ import { type JsonObject, type JsonValue, type RawTool, type RunContext, tool, t
 import { type RawToolDeclaration } from '@toolloop/core/catalog';
 import type { PreviewChange, ToolPreview } from '@toolloop/protocol';
 import { all, EVERYTHING, where } from './filter.js';
-import { accessTo, assertWrite, RefusedError, type Resource, type ResourceAccess, wordOf } from './resource.js';
+import { accessTo, type AccessTerms, assertWrite, RefusedError, type Resource, type ResourceAccess, wordOf } from './resource.js';
 import type { ResourceGateway, ResourceSession } from './resource-gateway.js';
 import { checkedInput, performed, toldWell } from './resource-input.js';
 import type { ResourceWrite } from './resource-policy.js';
@@ -69,6 +69,7 @@ interface MeantRows {
 class WriteAction {
   readonly input: WriteInput;
   readonly output: ReturnType<typeof resultClass>;
+  private readonly readable: AccessTerms;
 
   constructor(
     private readonly resource: Resource,
@@ -76,6 +77,7 @@ class WriteAction {
   ) {
     const { entity } = resource.shape.model;
     this.input = new WriteInput(resource, terms.action, terms.options);
+    this.readable = { relations: terms.options.relations };
     this.output = this.input.isBulk ? resultClass(entity, 'Rows', { count: Number }, ['count']) : entity;
   }
 
@@ -134,7 +136,7 @@ class WriteAction {
 
   private async read(args: JsonObject, run: RunContext): Promise<{ readonly access: ResourceAccess; readonly request: WriteRequest }> {
     const { resource } = this;
-    const access = await accessTo(resource, run, { relations: this.terms.options.relations });
+    const access = await accessTo(resource, run, this.readable);
     const { write } = (await resource.shapes.policyOf(resource.shape.model.entity)?.fields(run)) ?? {};
     const { request, problems } = this.input.read(args, access.filter, write);
     assertReadable(problems);

@@ -3,11 +3,10 @@ import { type ArgumentProblem, isJsonList, isJsonObject, isRecord } from '@tooll
 import type { JSONSchema7 } from 'json-schema';
 import { type FilterShape, MOST_VALUES, NOTHING, Problems, readFilter, toValue, wantedBy, where, all } from './filter.js';
 import { Definitions, filterSchema, objectSchema, valueSchema } from './input-schema.js';
-import type { EntityShape, EntityShapes, Resource } from './resource.js';
+import { type EntityShape, type EntityShapes, publicFilter, type Resource } from './resource.js';
 import type { Condition, EntityModel, ResourceField, ResourceRelation } from './resource-gateway.js';
 import type { ResourceWrite } from './resource-policy.js';
 import type { CreateOptions, DestroyOptions, UpdateOptions } from './tool-resource.decorator.js';
-import { publicFilter } from './read-action.js';
 
 /** The options of any write. */
 export type WriteOptions = CreateOptions & UpdateOptions & DestroyOptions;

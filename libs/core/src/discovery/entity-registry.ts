@@ -32,6 +32,8 @@ export interface EntityTool {
 /** The entity classes of the application, by class. Fixed at bootstrap. */
 export class EntityRegistry {
   private readonly byType: ReadonlyMap<object, EntityDefinition>;
+  /** The classes of instances by their prototype: a result of many rows is of few. */
+  private readonly classes = new WeakMap<object, EntityDefinition | 'unknown' | 'none'>();
 
   constructor(readonly definitions: readonly EntityDefinition[]) {
     this.byType = new Map(definitions.map((definition) => [definition.type, definition]));
@@ -44,17 +46,25 @@ export class EntityRegistry {
 
   /** The definition of an object's class, or of the nearest class it inherits from. */
   find(instance: object): EntityDefinition | undefined {
-    for (let level = Reflect.getPrototypeOf(instance); level; level = Reflect.getPrototypeOf(level)) {
-      const definition = this.byType.get(level.constructor);
-      if (definition) return definition;
-    }
-    return undefined;
+    const found = this.classOf(instance);
+    return typeof found === 'object' ? found : undefined;
   }
 
   /** Returns whether an object's class is marked `@ToolProvider()` but unknown here. */
   isUnknownProvider(instance: object): boolean {
-    const type = classOf(instance);
-    return type !== undefined && providerOptionsOf(type) !== undefined && this.find(instance) === undefined;
+    return this.classOf(instance) === 'unknown';
+  }
+
+  private classOf(instance: object): EntityDefinition | 'unknown' | 'none' {
+    const prototype = Reflect.getPrototypeOf(instance) ?? Object.prototype;
+    const known = this.classes.get(prototype);
+    if (known) return known;
+    let found: EntityDefinition | undefined;
+    for (let level: object | null = prototype; level && !found; level = Reflect.getPrototypeOf(level))
+      found = this.byType.get(level.constructor);
+    const kind = found ?? (providerOptionsOf(classOf(instance) ?? Object) ? 'unknown' : 'none');
+    this.classes.set(prototype, kind);
+    return kind;
   }
 }
 

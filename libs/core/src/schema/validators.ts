@@ -202,12 +202,16 @@ function countCharacters(text: string): number {
   return text.length - selectors - pairs;
 }
 
+/** A time on a day that every year has, as nearly every one is: `Date`, which takes twenty times as long, need not be asked. */
+const COMMON_TIME =
+  /^\d{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?Z$/;
+
 /** Tells whether a text is a time by RFC 3339, without leap seconds, which `new Date()` cannot read. */
 function isDateTime(text: string): boolean {
+  if (COMMON_TIME.test(text)) return true;
   const [, year, month, day] =
     /^(\d{4})-(\d\d)-(\d\d)[Tt ](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/.exec(text) ?? [];
-  const date = new Date(`${year}-${month}-${day}T00:00:00Z`);
-  return date.getUTCDate() === Number(day) && !Number.isNaN(Date.parse(text));
+  return new Date(`${year}-${month}-${day}T00:00:00Z`).getUTCDate() === Number(day) && !Number.isNaN(Date.parse(text));
 }
 
 /** The most problems that are reported: enough for a model to correct its call, few enough to fit the conversation. */

@@ -34,6 +34,40 @@ const timed = (schema: JSONSchema7, value: string, from = validators): { readonl
 
 const withId = (type: 'string' | 'number'): JSONSchema7 => ({ $id: 'https://example.com/a', ...closed({ value: { type } }) });
 
+const two = (most: number): fc.Arbitrary<string> => fc.integer({ min: 0, max: most }).map((number) => String(number).padStart(2, '0'));
+
+/** A day that may not exist, and whether it does. */
+const day = fc
+  .tuple(
+    fc.oneof(fc.constantFrom('0000', '1900', '2000', '2024', '2025', '9999'), fc.integer({ min: 1000, max: 9999 }).map(String)),
+    two(13),
+    two(32),
+  )
+  .map(([year, month, date]) => {
+    const inCycle = new Date(Date.UTC(2000 + (Number(year) % 400), Number(month) - 1, Number(date)));
+    return {
+      text: `${year}-${month}-${date}`,
+      isOne: [inCycle.getUTCMonth() + 1, inCycle.getUTCDate()].join() === [Number(month), Number(date)].join(),
+    };
+  });
+const clock = fc
+  .tuple(two(25), two(61), two(61), fc.oneof(fc.constant(''), fc.stringMatching(/^\.\d{1,12}$/)))
+  .map(([hour, minute, second, rest]) => ({
+    text: `${hour}:${minute}:${second}${rest}`,
+    isOne: Number(hour) < 24 && Number(minute) < 60 && Number(second) < 60,
+  }));
+const zone = fc.oneof(
+  fc.constantFrom('Z', 'z', '').map((text) => ({ text, isOne: text !== '' })),
+  fc
+    .tuple(fc.constantFrom('+', '-'), two(25), two(61))
+    .map(([sign, hour, minute]) => ({ text: `${sign}${hour}:${minute}`, isOne: Number(hour) < 24 && Number(minute) < 60 })),
+);
+/** A date and time of which any part may be impossible. */
+const moment = fc.tuple(day, fc.constantFrom('T', 't', ' '), clock, zone).map(([on, between, at, within]) => ({
+  text: `${on.text}${between}${at.text}${within.text}`,
+  isOne: on.isOne && at.isOne && within.isOne,
+}));
+
 describe('SchemaValidators', () => {
   it('fills defaults into the data, at every depth', () => {
     const schema = closed({
@@ -161,6 +195,16 @@ describe('SchemaValidators', () => {
       expect(messages({ type: 'string', format: 'date-time' }, value)).toHaveLength(1);
     },
   );
+
+  it('reads a date and time where there is that day and that time, and what it reads Date reads too', () => {
+    fc.assert(
+      fc.property(moment, ({ text, isOne }) => {
+        const isRead = messages({ type: 'string', format: 'date-time' }, text).length === 0;
+        expect([text, isRead, isRead && Number.isNaN(Date.parse(text))]).toEqual([text, isOne, false]);
+      }),
+      { numRuns: 3000 },
+    );
+  });
 
   it('runs patterns with the flag u only where they need it', () => {
     expect(messages({ type: 'string', pattern: String.raw`^[\w-.]+$` }, 'a-b.c')).toEqual([]);
