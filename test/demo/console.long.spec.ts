@@ -178,6 +178,11 @@ onChromium('the console in a browser', () => {
     await operator.locator('.stop').getByLabel('Reason for the switch').fill('The drill is over.');
     await operator.keyboard.press('Enter');
     await operator.getByText('Nothing is stopped').waitFor();
+    await operator.goto(`${desk.url}/console#/usage/actor`);
+    await operator.getByRole('link', { name: 'alice' }).first().click();
+    await operator.locator('.run-row', { hasText: 'alice' }).first().waitFor();
+    await picture(operator, 'runs-of');
+    expect(await barriersOn(operator)).toEqual([]);
     await operator.goto(`${desk.url}/console#/sources`);
     await operator.getByRole('heading', { name: 'mcp:carrier' }).waitFor();
     await operator.getByText('pinned').first().waitFor();

@@ -43,7 +43,8 @@ describe('the usage of the desk', () => {
   });
 
   it('is not shown to an operator of another tenant', async () => {
-    expect(await usageFor('ops', '?tenant=globex')).toMatchObject([403, { code: 'not_permitted' }]);
+    for (const query of ['?tenant=globex', '?everywhere=true&groupBy=tenant'])
+      expect(await usageFor('ops', query)).toMatchObject([403, { code: 'not_permitted' }]);
   });
 
   it.each([

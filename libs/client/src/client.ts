@@ -278,9 +278,9 @@ export class ToolLoopClient {
   }
 
   /** Reads what was used. Everyone may see their own, with `actor`. */
-  async usage({ groupBy = [], ...selection }: UsageSelection = {}): Promise<readonly UsageSums[]> {
-    const groups = groupBy.length > 0 && { groupBy: groupBy.join(',') };
-    const { rows } = await this.json<{ readonly rows: readonly UsageSums[] }>('/usage', { query: { ...selection, ...groups } });
+  async usage({ groupBy = [], everywhere = false, ...selection }: UsageSelection = {}): Promise<readonly UsageSums[]> {
+    const query = { ...selection, ...(everywhere && { everywhere: 'true' }), ...(groupBy.length > 0 && { groupBy: groupBy.join(',') }) };
+    const { rows } = await this.json<{ readonly rows: readonly UsageSums[] }>('/usage', { query });
     return rows;
   }
 

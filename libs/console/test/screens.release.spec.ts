@@ -19,6 +19,9 @@ const SCREENS = [
   'sources',
   'as/alice',
   'usage',
+  'usage/actor',
+  'usage/tenant',
+  'runs/of',
   'audit',
 ];
 const STATES = ['full', 'empty', 'loading', 'failing', 'locked'];

@@ -264,6 +264,7 @@ export const ANSWERS = {
   UsageReport: object<UsageReport>({
     rows: list(
       object<UsageReport['rows'][number]>({
+        tenant: optional(TEXT),
         day: optional(TEXT),
         actor: optional(TEXT),
         tool: optional(TEXT),

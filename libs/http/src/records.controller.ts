@@ -102,8 +102,9 @@ export class UsageController {
   /** Reports the last 30 days of the caller's own tenant, unless the selection says otherwise. */
   @Get()
   async report(@Query(STRICT) selection: UsageSelection, @CurrentCaller() caller: Caller, @ListPages() pages: Pages): Promise<UsageReport> {
-    const { tenant = caller.tenant, to = dayOf(Date.now()), from = dayOf(Date.now() - DEFAULT_DAYS * DAY_MS), ...rest } = selection;
-    const report = await this.usage.report({ ...rest, tenant, from, to }, caller);
+    const { to = dayOf(Date.now()), from = dayOf(Date.now() - DEFAULT_DAYS * DAY_MS), ...rest } = selection;
+    const own = selection.everywhere !== true && selection.tenant === undefined && { tenant: caller.tenant };
+    const report = await this.usage.report({ ...rest, ...own, from, to }, caller);
     if (report.next !== undefined) pages.link({ from, to, after: report.next });
     return report;
   }

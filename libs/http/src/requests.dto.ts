@@ -201,11 +201,13 @@ export class Redrive {
   @ValidateIf((_body, said) => said !== undefined) @IsBoolean({ message: 'tookPlace must be true or false' }) tookPlace?: boolean;
 }
 
-const DIMENSIONS = ['day', 'actor', 'tool', 'model'] as const;
+const DIMENSIONS = ['tenant', 'day', 'actor', 'tool', 'model'] as const;
 
 /** A selection of what was used. `?groupBy=day,model` has a row for each day and model. */
 export class UsageSelection extends Page {
   @IsOptional() @IsString() tenant?: string;
+  /** All tenants, for an operator of all of them. */
+  @IsOptional() @toYesOrNo @IsBoolean({ message: 'everywhere must be true or false' }) everywhere?: boolean;
   @IsOptional() @IsString() actor?: string;
   @IsOptional() @IsString() tool?: string;
   @IsOptional() @IsString() model?: string;

@@ -337,7 +337,7 @@ export interface ViewedActor {
 }
 
 /** A dimension of a report of usage. */
-export type UsageGroup = 'day' | 'actor' | 'tool' | 'model';
+export type UsageGroup = 'tenant' | 'day' | 'actor' | 'tool' | 'model';
 
 /** A selection of what was used. */
 export interface UsageSelection {
@@ -346,8 +346,12 @@ export interface UsageSelection {
   readonly to?: string;
   /** @default everyone of the tenant, which only operators may see */
   readonly actor?: string;
+  /** Set for all tenants, which only operators of all of them may see. @default the reader's own */
+  readonly everywhere?: boolean;
   /** @default one row, the sum of all */
   readonly groupBy?: readonly UsageGroup[];
+  /** Rows of the answer, at most 1,000. @default 100 */
+  readonly limit?: number;
 }
 
 /** A row of a report of usage: the dimensions that it is grouped by, those without a value left out, and the sums. */

@@ -104,19 +104,23 @@ function askedBy({ parts, rehearsal }: RunView): readonly string[] {
   return [...calls.map(requestIdOf), ...(rehearsal ? [rehearsal.rehearsalId] : [])];
 }
 
+/** The name of no one, under which the runs of everyone are listed. */
+const EVERYONE = '';
+
 function Screen({ route: { section, path } }: { readonly route: Route }): ReactNode {
   const [first, ...rest] = path;
   switch (section) {
     case 'inbox':
       return <InboxScreen selected={first} />;
     case 'runs':
-      return first === undefined ? <RunsScreen /> : <RunScreen key={first} runId={first} path={rest} />;
+      if (first === undefined || first === 'of') return <RunsScreen of={first === 'of' ? (rest[0] ?? EVERYONE) : undefined} />;
+      return <RunScreen key={first} runId={first} path={rest} />;
     case 'tools':
       return <ToolsScreen selected={first} />;
     case 'why':
       return <WhyScreen key={path.join('/')} tool={first} call={rest} />;
     case 'usage':
-      return <UsageScreen />;
+      return <UsageScreen by={first} />;
     case 'audit':
       return <AuditScreen />;
     case 'policies':

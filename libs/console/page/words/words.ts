@@ -21,6 +21,7 @@ export class Words {
   private readonly plurals: Intl.PluralRules;
   private readonly numbers: Intl.NumberFormat;
   private readonly times: Intl.DateTimeFormat;
+  private readonly days: Intl.DateTimeFormat;
   private readonly clocks: Intl.DateTimeFormat;
   private readonly distances: Intl.RelativeTimeFormat;
 
@@ -31,6 +32,7 @@ export class Words {
     this.plurals = new Intl.PluralRules(language);
     this.numbers = new Intl.NumberFormat(language);
     this.times = new Intl.DateTimeFormat(language, { dateStyle: 'medium', timeStyle: 'short' });
+    this.days = new Intl.DateTimeFormat(language, { weekday: 'short', day: 'numeric', month: 'short', timeZone: 'UTC' });
     this.clocks = new Intl.DateTimeFormat(language, { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3 });
     this.distances = new Intl.RelativeTimeFormat(language, { numeric: 'auto' });
   }
@@ -50,6 +52,11 @@ export class Words {
   /** A day and a time. */
   time(iso: string): string {
     return this.times.format(new Date(iso));
+  }
+
+  /** A day in UTC, given as `2026-11-23`. */
+  day(date: string): string {
+    return this.days.format(new Date(date));
   }
 
   /** The time of a day, with milliseconds. */

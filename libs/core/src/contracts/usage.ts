@@ -50,13 +50,14 @@ export interface UsageBatch {
 }
 
 /** The dimensions by which a report can be grouped. */
-export const USAGE_DIMENSIONS = ['day', 'actor', 'tool', 'model'] as const;
+export const USAGE_DIMENSIONS = ['tenant', 'day', 'actor', 'tool', 'model'] as const;
 
 export type UsageDimension = (typeof USAGE_DIMENSIONS)[number];
 
-/** A selection of the ledger of one tenant. */
+/** A selection of the ledger. */
 export interface UsageQuery {
-  readonly tenant: string;
+  /** @default all tenants */
+  readonly tenant?: string;
   /** First and last day, both included. */
   readonly from: string;
   readonly to: string;
@@ -71,7 +72,9 @@ export interface UsageQuery {
 }
 
 /** A row of a report: the dimensions that it is grouped by, those without a value left out, and the sums. */
-export interface UsageRow extends Partial<UsageKey>, UsageAmounts {}
+export interface UsageRow extends Partial<UsageKey>, UsageAmounts {
+  readonly tenant?: string;
+}
 
 /** The text by whose bytes rows are ordered: JSON, in which every text can be stored; what is absent comes behind every text. */
 export function usageSortKey(value: string | undefined): string {

@@ -1,6 +1,5 @@
 import {
   amountOf,
-  USAGE_DIMENSIONS,
   type UsageAmounts,
   type UsageBatch,
   type UsageDimension,
@@ -24,6 +23,9 @@ interface Counter {
 }
 
 type LedgerRow = UsageKey & UsageAmounts;
+
+/** The dimensions of a row within its tenant. */
+const KEY = ['day', 'actor', 'tool', 'model'] as const satisfies readonly (keyof UsageKey)[];
 
 /** The counts of one tenant: a tenant that floods takes nothing from another. */
 interface TenantLedger {
@@ -59,7 +61,7 @@ export class MemoryUsageStore extends UsageStore {
 
   override report({ tenant, from, to, groupBy, limit, after, ...wanted }: UsageQuery): Promise<readonly UsageRow[]> {
     const groups = new Map<string, { readonly key: readonly string[]; readonly row: UsageRow }>();
-    for (const row of this.tenants.get(tenant)?.rows.values() ?? []) {
+    for (const row of this.rowsOf(tenant)) {
       if (row.day < from || row.day > to || !isWanted(row, wanted)) continue;
       const key = groupBy.map((name) => usageSortKey(row[name]));
       const text = JSON.stringify(key);
@@ -72,6 +74,11 @@ export class MemoryUsageStore extends UsageStore {
     const sorted = [...groups.values()].toSorted((one, two) => compare(one.key, two.key));
     const start = after === undefined ? 0 : sorted.findIndex(({ key }) => compare(key, after) > 0);
     return Promise.resolve(start < 0 ? [] : sorted.slice(start, start + limit).map(({ row }) => row));
+  }
+
+  private *rowsOf(tenant: string | undefined): Generator<LedgerRow & { readonly tenant: string }> {
+    const named = tenant === undefined ? this.tenants.keys() : [tenant];
+    for (const name of named) for (const row of this.tenants.get(name)?.rows.values() ?? []) yield { ...row, tenant: name };
   }
 
   private count(tenant: string, { quantity, windowMs }: UsageWindow, amount: number): number {
@@ -97,10 +104,10 @@ function remember(ids: Set<string>, id: string): boolean {
 }
 
 function count(rows: TenantLedger['rows'], increment: UsageIncrement): void {
-  const key = JSON.stringify(USAGE_DIMENSIONS.map((name) => increment[name] ?? null));
+  const key = JSON.stringify(KEY.map((name) => increment[name] ?? null));
   const known = rows.get(key);
   rows.set(key, {
-    ...dimensionsOf(increment, USAGE_DIMENSIONS),
+    ...dimensionsOf(increment, KEY),
     day: increment.day,
     ...(known ? sum(known, increment) : amountsOf(increment)),
   });
@@ -125,7 +132,7 @@ function isWanted(row: LedgerRow, wanted: Pick<UsageQuery, 'actor' | 'tool' | 'm
   return (['actor', 'tool', 'model'] as const).every((name) => wanted[name] === undefined || row[name] === wanted[name]);
 }
 
-function dimensionsOf(row: UsageKey, names: readonly UsageDimension[]): Partial<UsageKey> {
+function dimensionsOf<Name extends UsageDimension>(row: Partial<Record<Name, string>>, names: readonly Name[]): Partial<UsageKey> {
   return Object.fromEntries(names.flatMap((name) => (row[name] === undefined ? [] : [[name, row[name]]])));
 }
 

@@ -12,14 +12,17 @@ import {
   type UsageStore,
 } from '../contracts/usage.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
-import { defineOptions, listOf, needed, oneOf, type OptionRule, TEXT, WHOLE_ABOVE_ZERO } from '../findings/options.js';
+import { BOOLEAN, defineOptions, listOf, needed, oneOf, type OptionRule, TEXT, WHOLE_ABOVE_ZERO } from '../findings/options.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 import { parseJson } from '../schema/canonical-json.js';
 import { UsageLedger } from './usage-ledger.js';
 
 /** A selection of what was used. */
 export interface UsageReportQuery {
-  readonly tenant: string;
+  /** Needed, unless it is about all of them. */
+  readonly tenant?: string;
+  /** True for the use of all tenants, which only operators of all of them may see. @default false */
+  readonly everywhere?: boolean;
   /** The id of an actor. @default all actors, which only operators may see */
   readonly actor?: string;
   /** The declared id of a tool. @default all tools, and what belongs to none */
@@ -65,8 +68,8 @@ export class UsageService<Actor = RegisteredActor> {
   }
 
   /**
-   * Reports what was used. A person may see their own use; that of others in their tenant, and of other tenants, is for operators (`usage`), whose use of that right is in the audit. What
-   * this process has noted is counted first; that of other processes may be a second late.
+   * Reports what was used. A person may see their own use; that of others in their tenant, of other tenants and of all of them is for operators (`usage`), whose use of that right is in the
+   * audit. What this process has noted is counted first; that of other processes may be a second late.
    *
    * @throws {InvalidRequestError} For a query that makes no sense; the message says what to give instead.
    * @throws {OperatorError} For the use of others.
@@ -78,8 +81,10 @@ export class UsageService<Actor = RegisteredActor> {
     const asked = checked(query);
     const { tenant, actor, from, to } = asked;
     const own = this.identity.idOf(reader.actor);
-    if (tenant !== reader.tenant || actor === undefined || actor !== own)
-      await this.operators.use(reader, 'usage', { tenant, details: { from, to, ...(actor !== undefined && { actor }) } });
+    if (tenant !== reader.tenant || actor === undefined || actor !== own) {
+      const details = { from, to, ...(actor !== undefined && { actor }) };
+      await this.operators.use(reader, 'usage', { ...(tenant === undefined ? { everywhere: true } : { tenant }), details });
+    }
     await this.ledger.flush();
     const rows = await this.store.report(asked);
     const last = rows.length === asked.limit ? rows.at(-1) : undefined;
@@ -94,7 +99,8 @@ const DAY: OptionRule<string> = {
 
 const QUERY = defineOptions<UsageReportQuery>(
   {
-    tenant: needed({ ...TEXT, accept: (value) => typeof value === 'string' && value !== '' }),
+    tenant: { ...TEXT, accept: (value) => typeof value === 'string' && value !== '' },
+    everywhere: BOOLEAN,
     actor: TEXT,
     tool: TEXT,
     model: TEXT,
@@ -111,8 +117,13 @@ const QUERY = defineOptions<UsageReportQuery>(
   { together: rangeFindings },
 );
 
-function rangeFindings({ from, to, groupBy = [] }: Partial<UsageReportQuery>, at: string): ReturnType<typeof QUERY.findings> {
+function rangeFindings(
+  { tenant, everywhere = false, from, to, groupBy = [] }: Partial<UsageReportQuery>,
+  at: string,
+): ReturnType<typeof QUERY.findings> {
   const findings = [];
+  if (everywhere === (tenant !== undefined))
+    findings.push({ at, problem: 'It is about one tenant or all of them.', remedy: 'Give either the "tenant", or "everywhere": true.' });
   if (new Set(groupBy).size < groupBy.length)
     findings.push({ at, problem: 'It is grouped by the same twice.', remedy: 'Name each dimension once.' });
   if (from === undefined || to === undefined) return findings;
@@ -127,7 +138,7 @@ function rangeFindings({ from, to, groupBy = [] }: Partial<UsageReportQuery>, at
 function checked(query: UsageReportQuery): UsageQuery {
   const findings = QUERY.findings(query, 'usage.report');
   if (findings.length > 0) throw invalid(findings.map(({ problem, remedy }) => `${problem} ${remedy}`).join(' '));
-  const { groupBy = [], limit = 100, after, ...rest } = QUERY.copy(query);
+  const { groupBy = [], limit = 100, after, everywhere: _all, ...rest } = QUERY.copy(query);
   return { ...rest, groupBy, limit, ...(after !== undefined && { after: fromCursor(after, groupBy) }) };
 }
 

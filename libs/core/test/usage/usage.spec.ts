@@ -299,6 +299,8 @@ describe('a report of usage', () => {
     ['that of everybody, without an id of their own', query, { actor: {}, tenant: 'acme' }],
     ['that of another tenant', { ...query, tenant: 'globex', actor: 'alice' }, alice],
     ['that of another tenant as an operator of their own', { ...query, tenant: 'globex' }, otto],
+    ['that of all tenants as an operator of their own', { from: SINCE, to: TODAY, everywhere: true, groupBy: ['tenant' as const] }, otto],
+    ['their own in all tenants', { from: SINCE, to: TODAY, everywhere: true, actor: 'alice' }, alice],
   ])('refuses to show %s', async (_, asked, reader) => {
     const { usage } = await used({ operators: ofOwn });
     await expect(usage.report(asked, reader)).rejects.toThrow(OperatorError);
@@ -322,6 +324,17 @@ describe('a report of usage', () => {
     });
   });
 
+  it('shows operators of all tenants the use of each, which is in the audit of their own', async () => {
+    const { usage, module } = await used();
+    const { rows } = await usage.report({ from: SINCE, to: TODAY, everywhere: true, groupBy: ['tenant'] }, otto);
+    expect(rows).toMatchObject([
+      { tenant: 'acme', calls: 3 },
+      { tenant: 'globex', calls: 1 },
+    ]);
+    const entries = await module.get(AuditStore).read('acme', { from: 1, limit: 100 });
+    expect(entries.at(-1)).toMatchObject({ kind: 'operator', action: 'usage', granted: true, details: { everywhere: true } });
+  });
+
   it('comes in pages, each row once', async () => {
     const { usage } = await used();
     const first = await usage.report({ ...query, groupBy: ['actor'], limit: 1 }, otto);
@@ -334,6 +347,8 @@ describe('a report of usage', () => {
 
   it.each<[string, object, string]>([
     ['no tenant', { tenant: '' }, 'tenant'],
+    ['neither a tenant nor all of them', { tenant: undefined }, 'Give either the "tenant", or "everywhere": true.'],
+    ['a tenant and all of them', { everywhere: true }, 'Give either the "tenant", or "everywhere": true.'],
     ['a tenant that is no text', { tenant: { not: 'text' } }, 'tenant'],
     ['no first day', { from: undefined }, 'from'],
     ['a day that does not exist', { to: '2026-02-30' }, "a day in UTC, such as '2026-11-23'"],

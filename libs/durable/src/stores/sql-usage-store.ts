@@ -86,28 +86,30 @@ export class SqlUsageStore extends UsageStore {
   }
 
   override async report({ tenant, from, to, groupBy, limit, after, ...wanted }: UsageQuery): Promise<readonly UsageRow[]> {
-    if (!isStorable(tenant)) return [];
-    const values: (string | number)[] = [tenant, from, to, limit];
+    if (tenant !== undefined && !isStorable(tenant)) return [];
+    const values: (string | number)[] = [from, to, limit];
     const param = (value: string): string => `$${values.push(value)}`;
     const filters = (['actor', 'tool', 'model'] as const).flatMap((name) => {
       const value = wanted[name];
       return value === undefined ? [] : [`${name} = ${param(usageSortKey(value))}`];
     });
+    if (tenant !== undefined) filters.push(`tenant = ${param(tenant)}`);
     const columns = groupBy.map(columnOf);
     if (after && columns.length > 0) filters.push(`(${columns.join(', ')}) > (${after.map(param).join(', ')})`);
     const names = columns.map((column, index) => `${column} as "${groupBy[index] ?? ''}", `).join('');
     const rows = await this.database.query<Amounts & Names>(
       `select ${names}${each((name) => `sum(${name}) as ${name}`)} from toolloop.usage
-       where ${['tenant = $1', 'day between $2::date and $3::date', ...filters].join(' and ')}
-       ${columns.length > 0 ? `group by ${columns.join(', ')} order by ${columns.join(', ')}` : 'having count(*) > 0'} limit $4`,
+       where ${['day between $1::date and $2::date', ...filters].join(' and ')}
+       ${columns.length > 0 ? `group by ${columns.join(', ')} order by ${columns.join(', ')}` : 'having count(*) > 0'} limit $3`,
       values,
     );
     return rows.map((row) => Object.assign(namesIn(row, groupBy), amountsIn(row)));
   }
 }
 
-/** Names are kept as JSON, which holds every text, and compared by their bytes. */
+/** Names are compared by the bytes of their JSON, in which all but the day and the tenant are kept, since it holds every text. */
 function columnOf(name: UsageDimension): string {
+  if (name === 'tenant') return 'to_json(tenant)::text collate "C"';
   return name === 'day' ? `to_json(to_char(day, 'YYYY-MM-DD'))::text collate "C"` : name;
 }
 

@@ -37,6 +37,7 @@ const CONTRACT: Contract<UsageStore> = {
     { name: 'adds an increment with an id once, in whichever batch it comes', check: addsIncrementOnce },
     { name: 'keeps the ids of two tenants apart', check: separatesIds },
     { name: 'keeps tenants apart, and filters by actor, tool, model and day', check: filters },
+    { name: 'reports about all tenants where none is named, and groups by them', check: reportsAll },
     { name: 'groups by any dimensions, and leaves out those without a value', check: groups },
     { name: 'orders rows by their dimensions and gives each one once, page by page', check: pages },
     { name: 'keeps apart the names that are awkward', check: keepsNames },
@@ -152,6 +153,25 @@ async function filters({ store, other, tenant, otherTenant }: UsageTrial): Promi
   assert.equal(await callsOf({ from: NEXT }), 100);
   assert.equal(await callsOf({ actor: 'cid' }), undefined);
   assert.deepEqual(await report(store, `${tenant} without use`), []);
+}
+
+async function reportsAll({ store, other, tenant, otherTenant }: UsageTrial): Promise<void> {
+  const actor = randomUUID();
+  await add(store, tenant, [use({ actor }), use({ actor, day: NEXT, calls: 2 }), use()]);
+  await add(store, otherTenant, [use({ actor, calls: 5 })]);
+  const asked = { from: DAY, to: NEXT, actor, limit: 1_000 };
+  const rows = [
+    { tenant, ...use0(3) },
+    { tenant: otherTenant, ...use0(5) },
+  ];
+  const sorted = rows.toSorted((one, two) => Buffer.compare(Buffer.from(usageSortKey(one.tenant)), Buffer.from(usageSortKey(two.tenant))));
+  assert.deepEqual(await other.report({ ...asked, groupBy: ['tenant'] }), sorted);
+  assert.deepEqual(
+    await other.report({ ...asked, groupBy: ['tenant'], limit: 1, after: [usageSortKey(sorted[0]?.tenant)] }),
+    sorted.slice(1),
+  );
+  assert.deepEqual(await other.report({ ...asked, groupBy: [] }), [use0(8)]);
+  assert.deepEqual(await other.report({ ...asked, tenant, groupBy: ['tenant'] }), [{ tenant, ...use0(3) }]);
 }
 
 async function groups({ store, tenant }: UsageTrial): Promise<void> {
