@@ -180,6 +180,9 @@ onChromium('the console in a browser', () => {
     await operator.getByText('Nothing is stopped').waitFor();
     await operator.goto(`${desk.url}/console#/usage/actor`);
     await operator.getByRole('link', { name: 'alice' }).first().click();
+    await operator.locator('.filter[aria-current]', { hasText: 'alice' }).waitFor();
+    await operator.locator('.run-row').first().waitFor();
+    await operator.getByRole('link', { name: 'Everyone' }).click();
     await operator.locator('.run-row', { hasText: 'alice' }).first().waitFor();
     await picture(operator, 'runs-of');
     expect(await barriersOn(operator)).toEqual([]);

@@ -3,7 +3,7 @@ import type { INestApplication } from '@nestjs/common';
 import { tool } from '@toolloop/core';
 import { PolicyService } from '@toolloop/core/runs';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
-import type { Browser, Page } from 'playwright-core';
+import type { Browser, Locator, Page } from 'playwright-core';
 import { askIn, barriersOn, CHROMIUM, launchChromium, openConsole, picture } from './browser.js';
 import { login, MIA, serveConsole } from './console-app.js';
 
@@ -77,6 +77,11 @@ async function answered(page: Page, said: string): Promise<void> {
   await page.locator('.answer .text', { hasText: said }).waitFor();
 }
 
+/** The request that the inbox shows: its keys hold once it is there. */
+function chosen(page: Page): Locator {
+  return page.locator('[data-triage]');
+}
+
 /** Waits for this many requests in the inbox. */
 async function waiting(page: Page, n: number): Promise<void> {
   await page.locator('.count', { hasText: String(n) }).waitFor();
@@ -105,7 +110,7 @@ onChromium('decisions in the console, by keyboard alone, about runs that are not
     await askIn(alice, 'Send both.');
     await waiting(alice, 2);
     await press(alice, 'g', 'i');
-    await alice.getByText('Decide about all 2 calls of this kind').waitFor();
+    await chosen(alice).getByText('Decide about all 2 calls of this kind').waitFor();
     await picture(alice, 'group');
     expect(await barriersOn(alice)).toEqual([]);
     await press(alice, '.', 'a', 'Enter');
@@ -121,7 +126,7 @@ onChromium('decisions in the console, by keyboard alone, about runs that are not
     await askIn(alice, 'Send it twice.');
     await waiting(alice, 1);
     await press(alice, 'g', 'i');
-    const box = alice.getByRole('checkbox', { name: 'the value of to' });
+    const box = chosen(alice).getByRole('checkbox', { name: 'the value of to' });
     await box.waitFor();
     await press(alice, 't', ' ');
     expect(await box.isChecked()).toBe(true);
@@ -138,7 +143,7 @@ onChromium('decisions in the console, by keyboard alone, about runs that are not
     await askIn(mia, 'Write to Eve.');
     await waiting(mia, 1);
     await press(mia, 'g', 'i');
-    const always = mia.getByRole('radio', { name: 'Always trust the value of to' });
+    const always = chosen(mia).getByRole('radio', { name: 'Always trust the value of to' });
     await always.waitFor();
     await press(mia, 't', 'Tab', 'Tab', ' ');
     expect(await always.isChecked()).toBe(true);
@@ -163,7 +168,7 @@ onChromium('decisions in the console, by keyboard alone, about runs that are not
     await askIn(alice, 'Delete three.');
     await waiting(mia, 3);
     await press(mia, 'g', 'i');
-    await mia.getByText('Decide about all 3 calls of this kind').waitFor();
+    await chosen(mia).getByText('Decide about all 3 calls of this kind').waitFor();
     await press(mia, '.', 'r');
     await mia.keyboard.type('They are needed.');
     await press(mia, 'd', 'Enter');
