@@ -237,14 +237,14 @@ export class AskedRehearsals extends Asking {
    *
    * @throws {CallPending} Where the run waits for it.
    */
-  async decided(ended: EndedRehearsal): Promise<PendingOf<'rehearsal'>> {
-    const record = await this.ask(ended);
+  async decided(record: PendingOf<'rehearsal'>, asker: Asker): Promise<PendingOf<'rehearsal'>> {
     if (record.answer || isExpired(record)) return record;
-    await this.answered(record, ended);
+    await this.answered(record, asker);
     return (await this.findOf('rehearsal', record.id)) ?? record;
   }
 
-  private ask({ scope, request, calls }: EndedRehearsal): Promise<PendingOf<'rehearsal'>> {
+  /** Asks, or finds what was asked about the same list. */
+  ask({ scope, request, calls }: EndedRehearsal): Promise<PendingOf<'rehearsal'>> {
     const { run, actorId, conversation } = scope;
     const list = calls.map(({ shown, arguments: args, terms }) => [
       shown.toolCallId,

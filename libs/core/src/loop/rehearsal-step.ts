@@ -72,12 +72,14 @@ export class RehearsalStep {
     const { rehearsals } = this.runner;
     const { live, rehearsal } = ending;
     const asker = { scope, request: { step: state.step + 1 } };
-    const record = await rehearsals.decided({ ...asker, calls: rehearsal.changes }).catch((error: unknown) => {
+    const asked = await rehearsals.ask({ ...asker, calls: rehearsal.changes });
+    const { id: rehearsalId } = asked;
+    const record = await rehearsals.decided(asked, asker).catch((error: unknown) => {
       if (error instanceof CallPending) return undefined;
       throw error;
     });
-    if (!record) return { ...state, finish: WAITING, rehearsal: reportOf(rehearsal, [], { status: 'waiting' }) };
-    const { id: rehearsalId, answer, usedAt } = record;
+    if (!record) return { ...state, finish: WAITING, rehearsal: reportOf(rehearsal, [], { rehearsalId, status: 'waiting' }) };
+    const { answer, usedAt } = record;
     const wasBegun = usedAt !== undefined;
     if (answer && !wasBegun) await rehearsals.tell(record, answer, asker);
     const refusal = refusalIn(answer) ?? (wasBegun ? undefined : await this.useUp(record, state, pending, live));

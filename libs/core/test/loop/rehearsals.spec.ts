@@ -9,7 +9,7 @@ describe('a rehearsal', () => {
   it.each(['write', 'send', 'book', 'ask'])(
     'makes no call that changes something, previews it, and says so to the model: %s',
     async (id) => {
-      const { rehearse, called, model } = await desk([calls(desked(id)), text('Done.')]);
+      const { rehearse, called, model, module } = await desk([calls(desked(id)), text('Done.')]);
       const result = await rehearse();
       expect(called).toEqual([]);
       expect(result).toMatchObject({
@@ -17,8 +17,10 @@ describe('a rehearsal', () => {
         waitingFor: 'rehearsal',
         text: 'Done.',
         toolCalls: [{ status: 'succeeded', rehearsal: 'previewed', result: { status: 'previewed' } }],
-        rehearsal: { calls: [{ declaredId: `desk__${id}`, as: 'previewed', args: { key: 'a' } }] },
+        rehearsal: { status: 'waiting', calls: [{ declaredId: `desk__${id}`, as: 'previewed', args: { key: 'a' } }] },
       });
+      const [asked] = await module.get<PendingStore>(PendingStore).list({ tenant: 'acme' });
+      expect(result.rehearsal?.rehearsalId).toBe(asked?.id); // by which it is answered
       expect(JSON.stringify(model.requests[1]?.messages)).toContain('This is a rehearsal: the call was not made');
     },
   );
