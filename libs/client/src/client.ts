@@ -65,6 +65,8 @@ export interface ReadOptions {
 
 /** A selection of what waits. */
 export interface PendingSelection {
+  /** @default every kind */
+  readonly kind?: WaitingRequest['kind'];
   /** @default every run */
   readonly runId?: string;
   readonly limit?: number;
@@ -169,9 +171,9 @@ export class ToolLoopClient {
     return this.json(route`/runs/${runId}/undo`, { method: 'POST', body: { reason } });
   }
 
-  /** Lists the calls that wait for a yes or no: those of the actor's own runs, and those that the actor may decide. */
-  approvals(): Promise<readonly Approval[]> {
-    return this.json('/approvals');
+  /** Lists the calls that wait for a yes or no: those of the actor's own runs, and those that the actor may decide. A page at a time, the oldest first. */
+  approvals({ runId, limit, after }: Omit<PendingSelection, 'kind'> = {}): Promise<readonly Approval[]> {
+    return this.json('/approvals', { query: { runId, limit, after } });
   }
 
   /** Lists the same calls by their kind and step, those of all pages: `decide` takes one decision of a group, with the ids of the others in `also`. */
@@ -208,8 +210,8 @@ export class ToolLoopClient {
   }
 
   /** Lists everything that waits for the actor: approvals, questions, calls that a client is to make, rehearsals; the oldest first, 100 by default and 1,000 at most. */
-  pending({ runId, limit, after }: PendingSelection = {}): Promise<readonly WaitingRequest[]> {
-    return this.json('/pending', { query: { runId, limit, after } });
+  pending({ kind, runId, limit, after }: PendingSelection = {}): Promise<readonly WaitingRequest[]> {
+    return this.json('/pending', { query: { kind, runId, limit, after } });
   }
 
   /** Explains to an operator why an actor is offered a tool or not; with a run and a call, what became of that call. */

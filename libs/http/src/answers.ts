@@ -216,8 +216,11 @@ export const ANSWERS = {
     askedBy: words('tool', 'model'),
     isTainted: YES_OR_NO,
   }),
-  Waiting: object<Pick<WaitingRequest, 'id' | 'createdAt' | 'kind' | 'request'>>({
+  Waiting: object<Pick<WaitingRequest, 'id' | 'requestedBy' | 'mayAnswer' | 'roles' | 'createdAt' | 'kind' | 'request'>>({
     id: TEXT,
+    requestedBy: optional(TEXT),
+    mayAnswer: optional(YES_OR_NO),
+    roles: optional(list(TEXT)),
     createdAt: optional(TIME),
     kind: WAITING_FOR,
     request: OPEN,

@@ -169,6 +169,8 @@ export type WaitingRequest = {
   readonly requestedBy?: string;
   /** Absent or false where the person may only see it. */
   readonly mayAnswer?: boolean;
+  /** The roles of which those who answer must have one by now. Absent where no role is asked for. */
+  readonly roles?: readonly string[];
   /** ISO 8601, UTC. */
   readonly createdAt?: string;
 } & (

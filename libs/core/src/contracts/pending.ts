@@ -105,8 +105,8 @@ export type PendingViewOf<Kind extends PendingKind> = Pick<PendingOf<Kind>, 'id'
 /** A request of a run, as people may see it. */
 export type PendingView = { readonly [Kind in PendingKind]: PendingViewOf<Kind> }[PendingKind];
 
-/** A request in a person's list: who asks, and whether this person's answer counts. */
-export type InboxEntry = PendingView & { readonly requestedBy?: string; readonly mayAnswer: boolean };
+/** A request in a person's list: who asks, whether this person's answer counts, and the roles of which those who answer must have one by now; absent where no role is asked for. */
+export type InboxEntry = PendingView & { readonly requestedBy?: string; readonly mayAnswer: boolean; readonly roles?: readonly string[] };
 
 /** A selection of questions. */
 export interface PendingQuery {

@@ -15,6 +15,12 @@ export function escalatedRoles(
   return escalation.flatMap(({ afterMs, roles }) => (Date.parse(createdAt) + afterMs <= now ? roles : []));
 }
 
+/** Returns the roles that are asked of those who may answer by now, each once; nothing where none is. */
+export function answeringRoles(record: Pending, now = Date.now()): Pick<PendingNotice, 'roles'> {
+  const roles = [...new Set(record.admitted.flatMap((terms) => (terms.roles ?? []).concat(escalatedRoles(terms, record, now))))];
+  return roles.length > 0 ? { roles } : {};
+}
+
 /** Returns the time of the first notice about a record. A client is not reminded: its run shows it what waits. */
 export function firstNoticeAt(record: Pending): string | undefined {
   return record.kind === 'client' ? undefined : nextNoticeAt(record, Date.parse(record.createdAt));
@@ -135,9 +141,8 @@ function within(notifying: Promise<void>, signal: AbortSignal): Promise<void> {
 }
 
 function noticeOf(record: Pending, at: string, now: number): PendingNotice {
-  const { id, kind, binding, admitted, createdAt, expiresAt } = record;
+  const { id, kind, binding, createdAt, expiresAt } = record;
   const isOver = Date.parse(expiresAt) <= now;
-  const roles = [...new Set(admitted.flatMap((terms) => (terms.roles ?? []).concat(escalatedRoles(terms, record, now))))];
   return {
     noticeId: `${id}.${isOver ? 'expired' : Date.parse(at) - Date.parse(createdAt)}`,
     type: isOver ? 'expired' : isEscalation(record, at) ? 'escalation' : 'reminder',
@@ -147,7 +152,7 @@ function noticeOf(record: Pending, at: string, now: number): PendingNotice {
     runId: binding.runId,
     tool: binding.declaredId,
     ...(binding.requesterId !== undefined && { requesterId: binding.requesterId }),
-    ...(roles.length > 0 && { roles }),
+    ...answeringRoles(record, now),
     createdAt,
     expiresAt,
   };

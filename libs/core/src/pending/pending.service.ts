@@ -19,6 +19,7 @@ import type { RegisteredActor } from '../contracts/tool-call.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 import type { DataPolicyEngine } from '../policy/policy-engine.js';
 import { SchemaValidators } from '../schema/validators.js';
+import { answeringRoles } from './pending-notices.js';
 import {
   assertAmendment,
   assertOneGroup,
@@ -353,11 +354,8 @@ function toView(record: Pending): PendingView {
 
 function toEntry(record: Pending, person: IdentifiedApprover): InboxEntry {
   const { requesterId } = record.binding;
-  return {
-    ...toView(record),
-    ...(requesterId !== undefined && { requestedBy: requesterId }),
-    mayAnswer: refusalFor(record, person) === undefined,
-  };
+  const mayAnswer = refusalFor(record, person) === undefined;
+  return { ...toView(record), ...(requesterId !== undefined && { requestedBy: requesterId }), mayAnswer, ...answeringRoles(record) };
 }
 
 /** Far more than a run asks. */

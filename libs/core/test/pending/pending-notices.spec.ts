@@ -160,6 +160,16 @@ describe('notices about what waits', () => {
     expect(await (await loop.resume(runId, alice)).result).toMatchObject({ toolCalls: [{ status: 'succeeded' }] });
   });
 
+  it('show in the list of the requester whose answer counts by now', async () => {
+    const terms: ApprovalTerms = { roles: ['manager'], escalation: [{ afterMs: 2 * HOUR, roles: ['director'] }] };
+    const { ask, pass, inbox } = await desk(terms);
+    await ask();
+    expect(await inbox.inbox(alice)).toMatchObject([{ requestedBy: 'alice', mayAnswer: false, roles: ['manager'] }]);
+    await pass(2 * HOUR);
+    expect(await inbox.inbox(alice)).toMatchObject([{ mayAnswer: false, roles: ['manager', 'director'] }]);
+    expect(await inbox.inbox(as('dora', 'director'))).toMatchObject([{ mayAnswer: true }]);
+  });
+
   it('never let the requester answer their own call by an escalation', async () => {
     const terms: ApprovalTerms = { roles: ['manager'], notRequester: true, escalation: [{ afterMs: HOUR, roles: ['clerk'] }] };
     const { ask, pass, inbox } = await desk(terms);
