@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -6,10 +6,21 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { call, calls, hangs, ScriptedModel, text } from '@toolloop/testing';
-import { describeAtTerminal, type Ended, fileOf, SLOW_START_MS, Terminal, toolloop } from '../../libs/cli/test/command.js';
+import {
+  closeTerminals,
+  commandArguments,
+  describeAtTerminal,
+  type Ended,
+  environment,
+  fileOf,
+  SLOW_START_MS,
+  Terminal,
+  toolloop,
+} from '../../libs/cli/test/command.js';
 import { ask, closeDesks, serve, type ServedDesk } from './served-desk.js';
 
 jest.setTimeout(SLOW_START_MS);
+afterEach(closeTerminals);
 
 const KEY = 'a key of more than thirty-two bytes, for tests';
 const FIND = calls(call('orders__findOrder', { orderId: 'o-1024' }));
@@ -49,6 +60,9 @@ describe('the command line, as a client of the desk,', () => {
       `Denied. The run is ${waiting?.request.runId}.\n`,
     );
     expect((await run('mia', 'inbox', 'approve', id)).code).toBe(2);
+    expect((await run('alice', 'inbox')).stdout).not.toContain('for someone');
+    await ask(desk, 'alice', { message: 'Cancel order o-1022.' }).then((response) => response.text());
+    expect((await run('alice', 'inbox')).stdout).toMatch(/\n {4}for someone with the role manager\n/);
   });
 
   it('lists the runs of the user', async () => {
@@ -82,7 +96,12 @@ describe('the command line, as a client of the desk,', () => {
 
   it('says in one line that a token is wrong, and that nothing listens', async () => {
     const { code, stderr } = await run('mallory', 'tools');
-    expect([code, stderr.trimEnd().split('\n')]).toEqual([2, [expect.stringContaining('toolloop: ')]]);
+    expect([code, stderr.trimEnd().split('\n')]).toEqual([
+      2,
+      [expect.stringContaining('The token in TOOLLOOP_TOKEN is none that it knows.')],
+    ]);
+    const noOne = await toolloop(['tools', '--url', desk.url]);
+    expect([noOne.code, noOne.stderr]).toEqual([2, expect.stringContaining('Set TOOLLOOP_TOKEN to the token of a person.')]);
     const nowhere = await toolloop(['tools', '--url', 'http://127.0.0.1:1']);
     expect([nowhere.code, nowhere.stderr.trimEnd().split('\n')]).toEqual([2, [expect.stringContaining('http://127.0.0.1:1')]]);
   });
@@ -100,6 +119,20 @@ describe('the command line with the demo booted for it', () => {
 describe('toolloop chat, as a client of the desk,', () => {
   afterEach(closeDesks);
 
+  it('ends at a signal with the lines that it has not taken, where it is piped', async () => {
+    desk = await serve({ model: new ScriptedModel([hangs('This answer is long. '), text('Still here.')]) });
+    const child = spawn(process.execPath, commandArguments('chat'), { env: environment(as('alice')) });
+    let said = '';
+    child.stdout.on('data', (chunk: Buffer) => (said += chunk.toString()));
+    const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
+    child.stdin.end('Tell me all.\nAre you there?\n');
+    while (!said.includes('This answer is long.')) await new Promise((resolve) => setTimeout(resolve, 10));
+    child.kill('SIGINT');
+    expect(await ended).toBe(1);
+    expect(said).toContain('Stopped.');
+    expect(said).not.toContain('Still here.');
+  });
+
   it('answers each piped line without a prompt or a colour', async () => {
     desk = await serve({ model: new ScriptedModel([FIND, text('It is on its way.'), text('Goodbye.')]) });
     const { code, stdout } = await toolloop(['chat'], { env: as('alice'), input: 'Where is o-1024?\nThanks.\n' });
@@ -111,20 +144,22 @@ describe('toolloop chat, as a client of the desk,', () => {
 });
 
 describeAtTerminal('toolloop chat at a terminal, as a client of the desk,', () => {
-  let terminal: Terminal | undefined;
-  afterEach(async () => {
-    terminal?.kill();
-    await closeDesks();
-  });
+  afterEach(closeDesks);
 
   it('leaves a decision to those who may take it, and resumes the run when it was', async () => {
     desk = await serve({ model: new ScriptedModel([FIND, CANCEL, text('It is cancelled.')]) });
-    terminal = new Terminal(['chat'], as('alice'));
+    const terminal = new Terminal(['chat'], as('alice'));
     await terminal.see(/> /);
     terminal.type('Cancel o-1024.\r');
-    await terminal.see(/Approve it\?/);
-    terminal.type('yes\r');
+    await terminal.see(/It is for someone with the role manager: apr_\w+ in their inbox\./);
     const [, runId = ''] = await terminal.see(/Continue it with \/resume (\S+) once/);
+    await terminal.see(/Leave until then\?/);
+    expect(terminal.text).not.toMatch(/Approve it\?|listens nowhere/);
+    terminal.type('\r');
+    const asked = terminal.text.length;
+    terminal.type(`/resume ${runId}\r`);
+    await terminal.see(/for someone with the role manager.*Leave until then\?/s, asked);
+    terminal.type('\r');
     const [waiting] = jsonOf(await run('mia', 'inbox', '--json')) as { id: string }[];
     expect((await run('mia', 'inbox', 'approve', waiting?.id ?? '')).code).toBe(0);
     terminal.type(`/resume ${runId}\r`);
@@ -140,10 +175,36 @@ describeAtTerminal('toolloop chat at a terminal, as a client of the desk,', () =
     expect(await terminal.ended).toBe(0);
   });
 
+  it('is left with the id of the run, where others have to decide', async () => {
+    desk = await serve({ model: new ScriptedModel([FIND, CANCEL]) });
+    const terminal = new Terminal(['chat'], as('alice'));
+    await terminal.see(/> /);
+    terminal.type('Cancel o-1024.\r');
+    await terminal.see(/Leave until then\?/);
+    terminal.type('yes\r');
+    const [, runId] = await terminal.see(/The run is (\S+)\./);
+    expect(await terminal.ended).toBe(0);
+    const [waiting] = jsonOf(await run('alice', 'runs', '--status', 'waiting', '--json')) as { runId: string }[];
+    expect(waiting?.runId).toBe(runId);
+  });
+
+  it('ends at Ctrl-D once the answer is written', async () => {
+    const model = new ScriptedModel([calls(call('parcels__quotePostage', {})), text('That was all.')]);
+    desk = await serve({ model });
+    const terminal = new Terminal(['chat'], as('alice'));
+    await terminal.see(/> /);
+    terminal.type('Quote it.\r');
+    await terminal.see(/a number: /);
+    terminal.type('2500\r\u0004');
+    expect(await terminal.ended).toBe(0);
+    expect(terminal.text).toContain('That was all.');
+    expect(terminal.text).not.toContain('readline');
+  });
+
   it('stops the answer at Ctrl-C, and takes the next question', async () => {
     const model = new ScriptedModel([hangs('This answer is long. '), text('Still here.')]);
     desk = await serve({ model });
-    terminal = new Terminal(['chat'], as('alice'));
+    const terminal = new Terminal(['chat'], as('alice'));
     await terminal.see(/> /);
     terminal.type('Tell me all.\r');
     await terminal.see(/This answer is long\./);
@@ -168,5 +229,27 @@ describe('the completion for bash', () => {
     expect(await complete('audit', 'v')).toBe('verify');
     expect(await complete('inbox', 'deny', '--re')).toBe('--reason');
     expect(await complete('mcp', "''")).toContain('list diff pin');
+  });
+});
+
+const ZSH = '/usr/bin/zsh';
+
+(existsSync(ZSH) ? describeAtTerminal : describe.skip)('the completion for zsh', () => {
+  it('completes commands and the options of a command, also in a shell in which nothing completes yet', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'toolloop-zsh-'));
+    await writeFile(join(folder, 'toolloop.zsh'), (await toolloop(['completion', 'zsh'])).stdout);
+    const shell = new Terminal(['-f', '-i'], { ZDOTDIR: folder, HOME: folder }, ZSH);
+    shell.type(`source ${folder}/toolloop.zsh && toolloop() { print "ran:$*:"; } && toolloop ready\r`);
+    await shell.see(/ran:ready:/);
+    for (const [typed, completed] of [
+      ['aud', 'audit'],
+      ['audit v', 'audit verify'],
+      ['inbox deny --re', 'inbox deny --reason'],
+      ['mcp list --serv', 'mcp list --servers'],
+    ] as const) {
+      shell.type(`toolloop ${typed}\t\r`);
+      expect(await shell.see(new RegExp(`ran:${completed}:`))).toBeDefined();
+    }
+    await rm(folder, { recursive: true, force: true });
   });
 });

@@ -3,7 +3,7 @@ import { createInterface, type Interface } from 'node:readline/promises';
 import type { JsonObject, JsonValue, LoopEvent, PendingReply, QuestionRequest, WaitingRequest } from '@toolloop/protocol';
 import { ChatView } from './chat-view.js';
 import type { Counterpart } from './counterpart.js';
-import { aboutOf, explanationText, runsText, toolsText } from './looks.js';
+import { aboutOf, answererOf, explanationText, runsText, toolsText } from './looks.js';
 import { CommandError, type CommandOutput, failureOf } from './output.js';
 import { answerIn, fieldPrompt, fieldsOf, type FormField, formOf, usualOf } from './question-form.js';
 
@@ -31,6 +31,8 @@ export class Chat {
   /** The open requests of the run of the moment, by id. */
   private readonly asked = new Map<string, WaitingRequest>();
   private hasFailed = false;
+  /** Set once the person leaves: nothing more is read, and nothing more is asked. */
+  private isLeaving = false;
 
   constructor(
     private readonly counterpart: Counterpart,
@@ -47,6 +49,7 @@ export class Chat {
     const stop = (): void => this.interrupt();
     lines.on('SIGINT', stop);
     process.on('SIGINT', stop);
+    if (this.isTerminal) lines.once('close', () => this.leave()); // piped, the lines that were read before its end are still taken
     try {
       if (this.isTerminal) this.view.line(this.view.styled('dim', 'Ask something. /help lists the commands.'));
       lines.setPrompt(this.isTerminal ? '> ' : '');
@@ -54,6 +57,7 @@ export class Chat {
       for await (const line of lines) {
         if (line.trim() === '/quit') break;
         await this.take(line.trim());
+        if (this.isLeaving) break;
         if (this.isTerminal) lines.prompt();
       }
     } finally {
@@ -63,12 +67,21 @@ export class Chat {
     return !this.hasFailed;
   }
 
+  /** Ends the chat once the answer of the moment is written. */
+  private leave(): void {
+    this.isLeaving = true;
+    this.asking?.abort();
+  }
+
   /** Stops the answer that is being written, or leaves the question at the prompt for later; without either, leaves what was typed. Piped, it ends the chat. */
   private interrupt(): void {
     const { running, asking, isTerminal, lines } = this;
     running?.abort();
     asking?.abort();
-    if (!isTerminal) return lines.close();
+    if (!isTerminal) {
+      this.leave();
+      return lines.close();
+    }
     if (running || asking) return;
     this.view.line('');
     lines.write(null, { ctrl: true, name: 'u' });
@@ -143,14 +156,39 @@ export class Chat {
 
   /** Asks the person at the terminal what a run has asked, and returns whether all of it is answered. */
   private async answered(runId: string): Promise<boolean> {
-    let isComplete = this.asked.size > 0;
-    for (const waiting of this.asked.values()) {
-      const reply = await this.replyTo(waiting);
-      const isTaken = reply !== undefined && (await this.send(runId, reply));
-      isComplete &&= isTaken;
-    }
-    if (!isComplete) this.view.line(`Continue it with /resume ${runId} once it is answered.`);
-    return isComplete;
+    const open = new Map([...this.asked, ...(await this.entriesOf(runId))]);
+    const taken: boolean[] = [];
+    for (const waiting of open.values()) taken.push(await this.isAnswered(runId, waiting));
+    if (taken.length > 0 && taken.every(Boolean)) return true;
+    this.view.line(`Continue it with /resume ${runId} once it is answered.`);
+    if (this.isTerminal && [...open.values()].some(isForOthers)) await this.offerToLeave(runId);
+    return false;
+  }
+
+  /** Asks for one answer, and returns whether it was given. */
+  private async isAnswered(runId: string, waiting: WaitingRequest): Promise<boolean> {
+    const reply = isForOthers(waiting) ? this.tellWhose(waiting) : await this.replyTo(waiting);
+    return reply !== undefined && (await this.send(runId, reply));
+  }
+
+  /** The requests of a run as the application lists them to this person, by id: whether their answer counts, and whose does. */
+  private async entriesOf(runId: string): Promise<ReadonlyMap<string, WaitingRequest>> {
+    const entries = await this.counterpart.inbox({ runId }).catch(() => []); // they are asked then, and told by the refusal
+    return new Map(entries.map((entry) => [entry.id, entry]));
+  }
+
+  /** Says whose answer counts where this person's does not. */
+  private tellWhose(entry: WaitingRequest): undefined {
+    this.view.line(this.view.styled('bold', `? ${aboutOf(entry)}`));
+    this.view.line(`  It is for ${answererOf(entry)}: ${entry.id} in their inbox.`);
+    if (this.counterpart.isAlone)
+      this.view.line('  They decide where the application listens on the same storage: this one listens nowhere.');
+  }
+
+  private async offerToLeave(runId: string): Promise<void> {
+    if (!/^(?:y|yes)$/i.test((await this.ask('Leave until then? yes or no: ')) ?? '')) return;
+    this.view.line(`The run is ${runId}.`);
+    this.leave();
   }
 
   private async send(runId: string, reply: PendingReply): Promise<boolean> {
@@ -213,20 +251,27 @@ export class Chat {
     }
   }
 
-  /** Asks at the prompt; undefined where the person leaves it by Ctrl-C. */
+  /** Asks at the prompt; undefined where the person leaves it by Ctrl-C, or leaves by Ctrl-D. */
   private async ask(prompt: string): Promise<string | undefined> {
+    if (this.isLeaving) return undefined;
     const asking = new AbortController();
     this.asking = asking;
     try {
       return (await this.lines.question(`  ${prompt}`, { signal: asking.signal })).trim();
     } catch (error) {
-      if (!asking.signal.aborted) throw error;
+      // Node rejects at Ctrl-D before it says that the input is closed.
+      if (!asking.signal.aborted && !(error instanceof Error && error.name === 'AbortError')) throw error;
       this.view.line('');
       return undefined;
     } finally {
       this.asking = undefined;
     }
   }
+}
+
+/** Tells whether only the answer of other people counts. A call of the client is no one's to decide. */
+function isForOthers({ kind, mayAnswer }: WaitingRequest): boolean {
+  return mayAnswer === false && kind !== 'client';
 }
 
 const LATER = Symbol('left for later');

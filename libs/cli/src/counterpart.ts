@@ -1,8 +1,9 @@
 import type { INestApplicationContext } from '@nestjs/common';
-import { ToolLoopClient, ToolLoopHttpError } from '@toolloop/client';
+import { type PendingSelection, ToolLoopClient, ToolLoopHttpError } from '@toolloop/client';
 import type { PendingService, ToolCatalog, ToolLoopService } from '@toolloop/core';
 import type { ServedLoop } from '@toolloop/http';
 import type { RunService } from '@toolloop/core/runs';
+import { isRecord } from '@toolloop/protocol';
 import type {
   Amendment,
   AnsweredRequest,
@@ -19,7 +20,7 @@ import type {
   WaitingRequest,
 } from '@toolloop/protocol';
 import { type ActorOptions, actorIn, type AppOptions, boot, packageNear, providerIn } from './application.js';
-import { CommandError } from './output.js';
+import { CommandError, lineOf } from './output.js';
 
 /** The options that say which application a command is about: one that listens, or one that is booted for the command. */
 export interface CounterpartOptions extends Partial<AppOptions & ActorOptions> {
@@ -46,10 +47,13 @@ export interface Verdict {
 
 /** The application behind a command, as the actor of the command may use it. */
 export interface Counterpart {
+  /** Set where it listens nowhere: other people answer in another process, on the same storage. */
+  readonly isAlone: boolean;
   tools(): Promise<readonly ListedTool[]>;
   call(tool: string, args: JsonObject): Promise<MadeCall>;
   explain(tool: string, subject: ExplanationSubject): Promise<ExplainedTool | ExplainedCall>;
-  inbox(): Promise<readonly WaitingRequest[]>;
+  /** A page of what waits, the oldest first. */
+  inbox(selection?: PendingSelection): Promise<readonly WaitingRequest[]>;
   answer(runId: string, reply: PendingReply): Promise<AnsweredRequest>;
   /** Takes a decision that is about several calls, or trusts something beside a call. */
   decide(verdict: Verdict): Promise<void>;
@@ -83,6 +87,7 @@ export async function counterpartOf(options: CounterpartOptions): Promise<Counte
 
 /** An application that listens, asked with the token of the environment. */
 class RemoteApplication implements Counterpart {
+  readonly isAlone = false;
   private readonly client: ToolLoopClient;
 
   /** @throws {CommandError} For what is no address. */
@@ -90,7 +95,11 @@ class RemoteApplication implements Counterpart {
     if (!/^https?:/i.test(url) || !URL.canParse(url)) throw new CommandError(`--url ${url} is no address such as http://127.0.0.1:3000.`);
     const token = process.env['TOOLLOOP_TOKEN'];
     const headers: Readonly<Record<string, string>> = token ? { authorization: `Bearer ${token}` } : {};
-    const reach: typeof fetch = (input, init) => fetch(input, init).catch((error: unknown) => Promise.reject(unreachable(url, error)));
+    const reach: typeof fetch = async (input, init) => {
+      const response = await fetch(input, init).catch((error: unknown) => Promise.reject(unreachable(url, error)));
+      if (response.status === 401) throw await unknownPerson(url, response, token);
+      return response;
+    };
     this.client = new ToolLoopClient({ url, headers: () => headers, fetch: reach });
   }
 
@@ -110,13 +119,13 @@ class RemoteApplication implements Counterpart {
     return this.client.ask({ message, conversationId }, { signal });
   }
 
-  async inbox(): Promise<readonly WaitingRequest[]> {
+  async inbox(selection: PendingSelection = {}): Promise<readonly WaitingRequest[]> {
     try {
-      return await this.client.pending();
+      return await this.client.pending(selection);
     } catch (error) {
       // Routes of an application's own may know approvals alone.
       if (!(error instanceof ToolLoopHttpError) || error.status !== 404) throw error;
-      const approvals = await this.client.approvals();
+      const approvals = await this.client.approvals(selection);
       return approvals.map((request) => ({ kind: 'approval', id: request.approvalId, request }));
     }
   }
@@ -136,6 +145,14 @@ function unreachable(url: string, error: unknown): unknown {
   if (!(error instanceof TypeError)) return error;
   const { cause } = error;
   return new CommandError(`${url} cannot be reached: ${cause instanceof Error ? cause.message : error.message}`);
+}
+
+/** Says whom an address does not know: the person whose token is in the environment, or no one. */
+async function unknownPerson(url: string, response: Response, token: string | undefined): Promise<CommandError> {
+  const body: unknown = await response.json().catch((): unknown => undefined);
+  const told = isRecord(body) && typeof body['message'] === 'string' ? ` ${lineOf(body['message'])}` : '';
+  const advice = token ? 'The token in TOOLLOOP_TOKEN is none that it knows.' : 'Set TOOLLOOP_TOKEN to the token of a person.';
+  return new CommandError(`${url} does not know who asks.${told} ${advice}`);
 }
 
 /** Finds the loop that the routes of an application serve; undefined for one without them. */
@@ -160,6 +177,8 @@ interface Services {
 
 /** An application that was booted for the command, and listens nowhere. */
 class BootedApplication implements Counterpart {
+  readonly isAlone = true;
+
   private constructor(
     private readonly app: INestApplicationContext,
     private readonly file: string,
@@ -206,8 +225,8 @@ class BootedApplication implements Counterpart {
     return loop.explain(tool, { ...(await this.terms(subject)), operator });
   }
 
-  inbox(): Promise<readonly WaitingRequest[]> {
-    return this.services.pending.inbox(this.person);
+  inbox(selection: PendingSelection = {}): Promise<readonly WaitingRequest[]> {
+    return this.services.pending.inbox(this.person, selection);
   }
 
   async answer(runId: string, reply: PendingReply): Promise<AnsweredRequest> {

@@ -80,6 +80,7 @@ export async function inboxOf(counterpart: Counterpart): Promise<Answer> {
 function waitingText(waiting: WaitingRequest, _index: number, all: readonly WaitingRequest[]): string {
   const { id, kind, request } = waiting;
   const about = [`${id}  ${kind}  ${aboutOf(waiting)}`, `    run ${request.runId}, until ${request.expiresAt}`];
+  if (waiting.mayAnswer === false) about.push(`    for ${answererOf(waiting)}`);
   return [...about, ...(kind === 'approval' ? moreAbout(request, all) : [])].join('\n');
 }
 
@@ -92,6 +93,11 @@ function moreAbout({ mayEndorse = {}, group }: ApprovalRequest, all: readonly Wa
     ...(mayEndorse.always ? [`    an operator may trust for good: ${mayEndorse.always.map(lineOf).join(', ')} (--always)`] : []),
     ...(grouped.length > 1 ? [`    one of ${grouped.length} of a kind: ${grouped.map(({ id }) => id).join(' ')}`] : []),
   ];
+}
+
+/** The words for the people whose answer counts, where this person's does not. */
+export function answererOf({ roles = [] }: WaitingRequest): string {
+  return roles.length > 0 ? `someone with the role ${roles.map(lineOf).join(' or ')}` : 'another person';
 }
 
 /** The words for something that waits, in one line. */
@@ -119,7 +125,7 @@ export async function decided(
   options: DecisionOptions,
 ): Promise<Answer> {
   const [id, ...also] = ids;
-  const waiting = (await counterpart.inbox()).find((one) => one.id === id);
+  const waiting = await waitingOf(counterpart, id);
   if (!waiting) throw new CommandError(`Nothing in the inbox has the id "${id}". "toolloop inbox" lists what waits.`);
   const { runId } = waiting.request;
   const isMore = also.length > 0 || options.trust !== undefined || options.always !== undefined;
@@ -128,6 +134,18 @@ export async function decided(
   const value = { id, ...(also.length > 0 && { also }), decision, runId };
   return { value, text: `${decision === 'approve' ? 'Approved' : 'Denied'}. The run is ${runId}.` };
 }
+
+/** Finds a request in the pages of an inbox. */
+async function waitingOf(counterpart: Counterpart, id: string): Promise<WaitingRequest | undefined> {
+  for (let after: string | undefined; ;) {
+    const page = await counterpart.inbox({ limit: PAGE, ...(after !== undefined && { after }) });
+    const found = page.find((one) => one.id === id);
+    if (found || page.length < PAGE) return found;
+    after = page.at(-1)?.id;
+  }
+}
+
+const PAGE = 100;
 
 function replyOf(
   { kind, id }: WaitingRequest,

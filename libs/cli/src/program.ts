@@ -1,6 +1,8 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { resolve } from 'node:path';
+import { isRecord } from '@toolloop/protocol';
 import { Command, CommanderError } from 'commander';
 import { type AppOptions, assemble, packageNear } from './application.js';
 import { Chat } from './chat.js';
@@ -25,6 +27,9 @@ import {
 import { addEvals, addRunFiles } from './eval-commands.js';
 import { addMcp } from './mcp-commands.js';
 import { type Answer, CommandError, CommandOutput, failureOf, lineOf } from './output.js';
+
+const manifest: unknown = createRequire(import.meta.url)('../package.json');
+const VERSION = isRecord(manifest) ? String(manifest['version']) : '';
 
 /**
  * Carries out one command line, and returns its exit code: 0 it is as it should be, 1 it is not, 2 the command could not be carried out. What it says goes to the
@@ -59,6 +64,7 @@ function usageFailureOf({ code, message }: CommanderError): string | undefined {
 function programFor(output: CommandOutput, print: Print): Command {
   const program = new Command('toolloop')
     .description('Serves, pins, explains and calls the tools of a Toolloop application.')
+    .version(VERSION)
     .exitOverride()
     .configureOutput({ writeOut: (text) => output.write(text), outputError: () => undefined });
   addInit(program, print);

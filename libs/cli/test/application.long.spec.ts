@@ -1,7 +1,8 @@
-import { describe, expect, it, jest } from '@jest/globals';
-import { describeAtTerminal, fileOf, SLOW_START_MS, Terminal, toolloop } from './command.js';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import { closeTerminals, describeAtTerminal, fileOf, SLOW_START_MS, Terminal, toolloop } from './command.js';
 
 jest.setTimeout(SLOW_START_MS);
+afterEach(closeTerminals);
 
 const APP = ['--app', fileOf('libs/cli/test/notes-app.module.ts'), '--actor', 'alice', '--tenant', 'acme'];
 
@@ -53,48 +54,59 @@ describe('toolloop chat --app', () => {
 describeAtTerminal('toolloop chat --app, at a terminal,', () => {
   it('asks for an approval inline, and continues with the answer', async () => {
     const terminal = new Terminal(['chat', ...APP]);
-    try {
-      await terminal.see(/> /);
-      terminal.type('Write to bob.\r');
-      await terminal.see(/Mail leaves the house.*Approve it\?/s);
-      expect(terminal.text).toContain('\u001b[36m→ notes__send');
-      terminal.type('yes\r');
-      await terminal.see(/It is sent\./);
-      terminal.type('/quit\r');
-      expect(await terminal.ended).toBe(0);
-    } finally {
-      terminal.kill();
-    }
+    await terminal.see(/> /);
+    terminal.type('Write to bob.\r');
+    await terminal.see(/Mail leaves the house.*Approve it\?/s);
+    expect(terminal.text).toContain('\u001b[36m→ notes__send');
+    terminal.type('yes\r');
+    await terminal.see(/It is sent\./);
+    terminal.type('/quit\r');
+    expect(await terminal.ended).toBe(0);
+  });
+});
+
+describeAtTerminal('an approval at a terminal', () => {
+  it('is left for later by Ctrl-D, which leaves the chat with the id of the run', async () => {
+    const terminal = new Terminal(['chat', ...APP]);
+    await terminal.see(/> /);
+    terminal.type('Write to bob.\r');
+    await terminal.see(/Approve it\?/);
+    terminal.type('\u0004');
+    await terminal.see(/Continue it with \/resume \S+ once it is answered\./);
+    expect(await terminal.ended).toBe(0);
+    expect(terminal.text).not.toMatch(/readline|Aborted/);
   });
 });
 
 describeAtTerminal('a question at a terminal', () => {
   it('is asked field by field, until each answer can be one, and left for later by Ctrl-C', async () => {
     const terminal = new Terminal(['chat', ...APP], { SPEC_ASKS: '1' });
-    try {
-      await terminal.see(/> /);
-      terminal.type('Note the parcel.\r');
-      await terminal.see(/Which parcel is it\?.*Weight - in grams \(a number\): /s);
-      terminal.type('many\r');
-      await terminal.see(/That is not what was asked for\..*Weight - in grams \(a number\): /s);
-      terminal.type('2500\r');
-      await terminal.see(/express \(yes or no\): /);
-      terminal.type('y\r');
-      await terminal.see(/size \(S \| M, or nothing for "M"\): /);
-      terminal.type('\r');
-      await terminal.see(/note \(your answer, or nothing\): /);
-      terminal.type('\r');
-      await terminal.see(/← \{"grams":2500,"express":true,"size":"M"\}.*It is noted\./s);
-      const before = terminal.text.length;
-      terminal.type('Note another one.\r');
-      await terminal.see(/Weight - in grams \(a number\): /, before);
-      terminal.type('\u0003');
-      await terminal.see(/Continue it with \/resume \S+ once it is answered\./, before);
-      terminal.type('/quit\r');
-      expect(await terminal.ended).toBe(0);
-    } finally {
-      terminal.kill();
-    }
+    await terminal.see(/> /);
+    terminal.type('Note the parcel.\r');
+    await terminal.see(/Which parcel is it\?.*Weight - in grams \(a number\): /s);
+    terminal.type('many\r');
+    await terminal.see(/That is not what was asked for\..*Weight - in grams \(a number\): /s);
+    terminal.type('2500\r');
+    await terminal.see(/express \(yes or no\): /);
+    terminal.type('y\r');
+    await terminal.see(/size \(S \| M, or nothing for "M"\): /);
+    terminal.type('\r');
+    await terminal.see(/note \(your answer, or nothing\): /);
+    terminal.type('\r');
+    await terminal.see(/← \{"grams":2500,"express":true,"size":"M"\}.*It is noted\./s);
+    const before = terminal.text.length;
+    terminal.type('Note another one.\r');
+    await terminal.see(/Weight - in grams \(a number\): /, before);
+    terminal.type('\u0003');
+    await terminal.see(/Continue it with \/resume \S+ once it is answered\./, before);
+    terminal.type('/quit\r');
+    expect(await terminal.ended).toBe(0);
+  });
+});
+
+describe('toolloop', () => {
+  it('says its version', async () => {
+    expect(await toolloop(['--version'])).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) });
   });
 });
 

@@ -42,16 +42,26 @@ export function describeAtTerminal(name: string, body: () => void): void {
   suite(`${name}${REASON}`, body);
 }
 
-/** A command line at a terminal of its own, as a person uses it. */
+const terminals = new Set<Terminal>();
+
+/** Closes every terminal, also that of a test which took too long: what waits at it would keep the worker alive. */
+export function closeTerminals(): void {
+  for (const terminal of terminals) terminal.kill();
+  terminals.clear();
+}
+
+/** The command line of Toolloop, or another program, at a terminal of its own, as a person uses it. */
 export class Terminal {
   private readonly child: ChildProcessWithoutNullStreams;
   private shown = '';
   readonly ended: Promise<number | null>;
 
-  constructor(args: readonly string[], env: NodeJS.ProcessEnv = {}) {
+  constructor(args: readonly string[], env: NodeJS.ProcessEnv = {}, program?: string) {
     const { NO_COLOR: _plain, ...rest } = environment({ TERM: 'xterm', ...env });
-    const quoted = [process.execPath, ...commandArguments(...args)].map((one) => `'${one.replaceAll("'", `'\\''`)}'`).join(' ');
+    const command = program === undefined ? [process.execPath, ...commandArguments(...args)] : [program, ...args];
+    const quoted = command.map((one) => `'${one.replaceAll("'", `'\\''`)}'`).join(' ');
     this.child = spawn(SCRIPT, ['-qec', quoted, '/dev/null'], { env: rest });
+    terminals.add(this);
     this.ended = new Promise((resolve) => this.child.once('close', resolve));
     this.child.stdout.on('data', (chunk: Buffer) => (this.shown += chunk.toString()));
   }
@@ -70,7 +80,7 @@ export class Terminal {
     for (;;) {
       const found = wanted.exec(this.shown.slice(after));
       if (found) return found;
-      if (this.child.exitCode !== null) throw new Error(`It has ended, and showed: ${this.shown}`);
+      if (this.child.exitCode !== null || this.child.signalCode !== null) throw new Error(`It has ended, and showed: ${this.shown}`);
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
   }
