@@ -3,8 +3,10 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import type { Client, CreateMessageRequest, ElicitRequest, ProtocolError } from '@modelcontextprotocol/client';
 import { Injectable } from '@nestjs/common';
 import { LlmTool, PendingService, type Policy, ToolContext, type ToolCallContext, ToolProvider } from '@toolloop/core';
-import { clientModel, clientRoots } from '@toolloop/mcp';
+import { clientModel, clientRoots, serveMcpStdio } from '@toolloop/mcp';
 import type { JsonValue } from '@toolloop/protocol';
+import { once } from 'node:events';
+import { PassThrough } from 'node:stream';
 import { closeAll, connect, type Connection, ERAS, PEOPLE, serve, type Served } from './served-notes.js';
 
 afterEach(closeAll);
@@ -120,5 +122,29 @@ describe.each(ERAS)('a tool that asks, in the era of %s,', (era) => {
       if (kind === 'question') await pending.answer({ questionId: id, answer: answers[request.key] ?? '' }, mia);
     expect([await textOf(client, 'ask__size'), await textOf(client, 'ask__summary')]).toEqual(['S', 'Mia says tea.']);
     expect([asked.user, asked.model]).toEqual([[], []]);
+  });
+});
+
+describe('a tool that asks a client at the other end of the standard input, in the era of 2026,', () => {
+  it('has its user answer a form, since the client says so with its request', async () => {
+    const { app } = await asking();
+    const [input, output] = [new PassThrough(), new PassThrough({ encoding: 'utf8' })];
+    const { alice = { actor: {}, tenant: '' } } = PEOPLE;
+    const connection = serveMcpStdio(app, { ...alice, input, output });
+    const envelope = {
+      'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+      'io.modelcontextprotocol/clientCapabilities': { elicitation: { form: {} } },
+    };
+    const request = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'ask__size', _meta: envelope } };
+    input.write(`${JSON.stringify(request)}\n`);
+    const [line] = (await once(output, 'data')) as [string];
+    expect(JSON.parse(line)).toMatchObject({
+      id: 1,
+      result: {
+        resultType: 'input_required',
+        inputRequests: { size: { method: 'elicitation/create', params: { message: 'Which size?' } } },
+      },
+    });
+    await connection.close();
   });
 });

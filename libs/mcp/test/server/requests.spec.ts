@@ -5,7 +5,7 @@ import { Injectable } from '@nestjs/common';
 import { LlmTool, ToolContext, type ToolCallContext, ToolProvider } from '@toolloop/core';
 import { clientRoots } from '@toolloop/mcp';
 import type { JsonValue } from '@toolloop/protocol';
-import { connect as openSocket } from 'node:net';
+import { connect as openSocket, type Socket } from 'node:net';
 import { Witness } from './notes.js';
 import { closeAll, post, serve, type Served } from './served-notes.js';
 
@@ -27,10 +27,12 @@ interface Message {
   readonly id?: unknown;
   readonly params?: Readonly<Record<string, unknown>>;
   readonly meta?: unknown;
+  /** Members beside those of a request. */
+  readonly others?: object;
 }
 
-function messageOf({ method = 'tools/call', id = 3, params = { name: 'notes__count' }, meta = ENVELOPE }: Message = {}): object {
-  return { jsonrpc: '2.0', id, method, params: { ...params, _meta: meta } };
+function messageOf({ method = 'tools/call', id = 3, params = { name: 'notes__count' }, meta = ENVELOPE, others }: Message = {}): object {
+  return { jsonrpc: '2.0', id, method, params: { ...params, _meta: meta }, ...others };
 }
 
 type HeaderValues = Readonly<Record<string, string | undefined>>;
@@ -192,6 +194,10 @@ describe('a request of 2026', () => {
     ['calls no tool', { params: {} }, {}],
     ['calls a tool whose name is a number', { params: { name: 7 } }, { [NAME]: '7' }],
     ['has arguments that are a list', { params: { name: 'notes__count', arguments: [] } }, {}],
+    ['has a result beside its method', { others: { result: { content: [] } } }, {}],
+    ['has an error beside its method', { others: { error: { code: -32_603, message: 'None.' } } }, {}],
+    ['has a member that no message has', { others: { tenant: 'globex' } }, {}],
+    ['is of another version of JSON-RPC', { others: { jsonrpc: '1.0' } }, {}],
     ['has a state that is no text', { params: { name: 'notes__count', requestState: 7 } }, {}],
     ['takes JSON alone', {}, { accept: 'application/json' }],
     ['takes anything', {}, { accept: '*/*' }],
@@ -234,31 +240,22 @@ describe.each(['express', 'fastify'] as const)('a client of 2026 that drops its 
   });
 });
 
-/** Sends requests over one socket without waiting for an answer, and returns the bodies of the answers in their order. */
-function pipelined({ url }: Served, requests: readonly { readonly token: string; readonly message: Message }[]): Promise<string[]> {
+interface SocketRequest {
+  readonly token: string;
+  readonly message: Message;
+}
+
+/** Sends requests over one socket without waiting for an answer. */
+function pipeline({ url }: Served, requests: readonly SocketRequest[]): Socket {
   const { port } = new URL(url);
-  const texts = requests.map(({ token, message }, index) => {
+  const texts = requests.map(({ token, message }) => {
     const body = JSON.stringify(messageOf(message));
     const others = { host: 'localhost', authorization: `Bearer ${token}`, accept: 'application/json, text/event-stream' };
     const sent = { ...headersOf(message), ...others, 'content-type': 'application/json', 'content-length': `${Buffer.byteLength(body)}` };
-    const close = index === requests.length - 1 ? ['connection: close'] : [];
-    return ['POST /mcp HTTP/1.1', ...Object.entries(sent).map(([name, value]) => `${name}: ${value}`), ...close, '', body].join('\r\n');
+    return ['POST /mcp HTTP/1.1', ...Object.entries(sent).map(([name, value]) => `${name}: ${value}`), '', body].join('\r\n');
   });
-  return new Promise((resolve, reject) => {
-    let received = '';
-    const socket = openSocket(Number(port), '127.0.0.1', () => void socket.write(texts.join('')));
-    socket.setEncoding('utf8');
-    socket.on('data', (text: string) => (received += text));
-    socket.on('error', reject);
-    socket.on('end', () =>
-      resolve(
-        received
-          .split('HTTP/1.1 200 OK')
-          .slice(1)
-          .map((answer) => answer.split('\r\n\r\n').slice(1).join('')),
-      ),
-    );
-  });
+  const socket = openSocket(Number(port), '127.0.0.1', () => void socket.write(texts.join('')));
+  return socket.setEncoding('utf8');
 }
 
 describe('one connection', () => {
@@ -266,8 +263,25 @@ describe('one connection', () => {
     const served = await serve();
     const message = { id: 1, params: { name: 'notes__read', arguments: { id: 'n1' } } };
     const tokens = Array.from({ length: 20 }, (_, index) => (index % 2 === 0 ? 'alice' : 'bob'));
-    const answers = await pipelined(served, tokens.map((token) => ({ token, message }))); // prettier-ignore
-    const texts = answers.map((answer) => /a note of \w+/.exec(answer)?.[0]);
-    expect(texts).toEqual(tokens.map((token) => `a note of ${token === 'alice' ? 'acme' : 'globex'}`));
+    let received = '';
+    const socket = pipeline(served, tokens.map((token) => ({ token, message }))); // prettier-ignore
+    socket.on('data', (text: string) => (received += text));
+    const answers = (): string[] =>
+      [...received.matchAll(/"structuredContent":\{"id":"n1","text":"a note of (\w+)"/g)].map(([, tenant = '']) => tenant);
+    await until(() => answers().length === tokens.length);
+    socket.destroy();
+    expect(answers()).toEqual(tokens.map((token) => (token === 'alice' ? 'acme' : 'globex')));
+  });
+
+  it('S18: ends all of its calls where it is dropped, those of which nothing was told yet too', async () => {
+    const served = await serve();
+    const { begun, aborted } = served.app.get(Witness);
+    const names = Array.from({ length: 5 }, (_, index) => `slow ${index}`);
+    const messages = names.map((name, id) => ({ id, params: { name: 'notes__work', arguments: { name } } }));
+    const socket = pipeline(served, messages.map((message) => ({ token: 'alice', message }))); // prettier-ignore
+    await until(() => begun.length === names.length);
+    socket.destroy();
+    await until(() => aborted.length === names.length);
+    expect(aborted.toSorted()).toEqual(names);
   });
 });
