@@ -15,6 +15,11 @@ export function mayPass(error: unknown): boolean {
   return (typeof code === 'string' && PASSING.test(code)) || (typeof message === 'string' && LOST.test(message));
 }
 
+/** Tells whether a code of PostgreSQL is about a value that the database cannot take, such as a day before there were any, or a number that is too large for its column. */
+export function isOfValues(code: unknown): boolean {
+  return typeof code === 'string' && code.length === 5 && code.startsWith('22');
+}
+
 /** Reads a value that came by SQL, not by an entity. */
 export function toJson(kind: FieldKind, value: unknown): JsonValue {
   if (value === null || value === undefined) return null;

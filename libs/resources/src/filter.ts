@@ -1,5 +1,14 @@
 import { type ArgumentProblem, isRecord } from '@toolloop/protocol';
-import type { ComparisonOperator, Condition, FieldKind, ResourceField, ResourceRelation, ResourceValue } from './resource-gateway.js';
+import type {
+  ComparisonOperator,
+  Condition,
+  EntityModel,
+  FieldKind,
+  ResourceField,
+  ResourceOrder,
+  ResourceRelation,
+  ResourceValue,
+} from './resource-gateway.js';
 
 /** The fields and relations that a filter may name. Those of a relation have no relations themselves. */
 export interface FilterShape {
@@ -88,6 +97,22 @@ export function where(field: string, operator: ComparisonOperator, value: Resour
   return { kind: 'field', field, operator, value };
 }
 
+/** The rows behind a row in an order: nulls are last. */
+export function after(order: readonly ResourceOrder[], values: readonly (ResourceValue | undefined)[], model: EntityModel): Condition {
+  const behind = order.map(({ field, descending }, index) => {
+    const same = order.slice(0, index).map((one, place) => equals(one.field, values[place] ?? null));
+    const value = values[index] ?? null;
+    if (value === null) return NOTHING;
+    const further = where(field, descending ? 'lt' : 'gt', value);
+    return all([...same, model.fields.get(field)?.nullable ? any([further, where(field, 'is_null')]) : further]);
+  });
+  return any(behind.filter((one) => one !== NOTHING));
+}
+
+export function equals(field: string, value: ResourceValue): Condition {
+  return value === null ? where(field, 'is_null') : where(field, 'eq', value);
+}
+
 /** The most conditions of one filter, the deepest nesting, and the most values of one list. */
 export const MOST_CONDITIONS = 40;
 export const MOST_LEVELS = 5;
@@ -156,9 +181,7 @@ class FilterReader {
   private readComparison(field: ResourceField, name: string, operand: unknown, place: Place): Condition {
     const operator = OPERATORS[field.kind].find((one) => one === name);
     if (!operator) return this.refuse(place.pointer, `is no operator of ${field.name}. Use one of ${OPERATORS[field.kind].join(', ')}.`);
-    this.count += 1;
-    if (this.count === MOST_CONDITIONS + 1)
-      this.problems.say(place.pointer, `is one condition too many: at most ${MOST_CONDITIONS} are taken.`);
+    this.countOne(place);
     if (operator === 'is_null') return this.readNull(field, operand, place);
     const value = operator === 'in' ? this.readValues(field, operand, place) : this.readValue(field, operand, place.pointer);
     const [plain, negated] = COMPARISONS[operator];
@@ -187,8 +210,14 @@ class FilterReader {
     return null;
   }
 
-  /** Reads a relation. Its negation holds for rows of which no related row meets the condition, so the condition itself is read as it stands. */
+  private countOne({ pointer }: Place): void {
+    this.count += 1;
+    if (this.count === MOST_CONDITIONS + 1) this.problems.say(pointer, `is one condition too many: at most ${MOST_CONDITIONS} are taken.`);
+  }
+
+  /** Reads a relation, which is a condition by itself: each is a subquery. Its negation holds for rows of which no related row meets the condition, so the condition itself is read as it stands. */
   private readRelated({ relation, shape, rows = EVERYTHING }: RelatedShape, value: unknown, place: Place): Condition {
+    this.countOne(place);
     const condition = this.read(value, { pointer: place.pointer, shape, level: place.level + 1, isNegated: false });
     return { kind: 'related', relation: relation.name, has: !place.isNegated, where: all([rows, condition]) };
   }
@@ -244,6 +273,29 @@ const TEXTS: Readonly<Partial<Record<FieldKind, (value: string, values: readonly
   decimal: (value) => DECIMAL.test(value),
   date: (value) => isDay(value),
 };
+
+/** Makes a value JSON, to be kept in a cursor: an integer that may be larger than a number can say is a text, and so is what is no number to JSON. */
+export function toKept(value: unknown): unknown {
+  if (value instanceof Date) return value.toISOString();
+  const isText = typeof value === 'bigint' || (typeof value === 'number' && !Number.isFinite(value));
+  return isText ? String(value) : (value ?? null);
+}
+
+/** Reads the value of a field that was kept by {@link toKept}, or its text as a part of an id; undefined for anything else. */
+export function fromKept(field: Pick<ResourceField, 'kind' | 'values'>, kept: unknown): ResourceValue | undefined {
+  if (kept === null || typeof kept !== 'string') return kept === null ? null : toValue(field, kept);
+  if (field.kind === 'integer') return WHOLE.test(kept) ? toWhole(kept) : undefined;
+  if (field.kind === 'number') return NO_NUMBERS.has(kept) ? Number(kept) : undefined;
+  return toValue(field, kept);
+}
+
+function toWhole(text: string): number | bigint {
+  const number = Number(text);
+  return Number.isSafeInteger(number) ? number : BigInt(text);
+}
+
+const WHOLE = /^-?\d{1,19}$/;
+const NO_NUMBERS: ReadonlySet<string> = new Set(['NaN', 'Infinity', '-Infinity']);
 
 function isDay(text: string): boolean {
   const time = DAY.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;

@@ -2,7 +2,21 @@ import { hash } from 'node:crypto';
 import { type JsonObject, type RawTool, tool, type ToolCallContext, ToolError } from '@toolloop/core';
 import { type ArgumentProblem, isRecord } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
-import { all, any, EVERYTHING, type FilterShape, NOTHING, Problems, readFilter, toValue, wantedBy, where } from './filter.js';
+import {
+  after,
+  all,
+  equals,
+  EVERYTHING,
+  type FilterShape,
+  fromKept,
+  NOTHING,
+  Problems,
+  readFilter,
+  toKept,
+  toValue,
+  wantedBy,
+  where,
+} from './filter.js';
 import { aggregatesOf, Definitions, fieldNameSchema, filterSchema, objectSchema, sortableFields, valueSchema } from './input-schema.js';
 import { accessTo, type AccessTerms, type EntityShape, publicFilter, type Resource, type ResourceAccess, wordOf } from './resource.js';
 import {
@@ -26,6 +40,9 @@ const MOST_SKIPPED = 10_000;
 /** The most values of an aggregate that is a list. */
 const MOST_LISTED = 100;
 const RESULT_TYPES = ['run_query', 'count', 'exists', 'aggregate'] as const;
+
+/** The places of arguments with values that a column may not be able to hold. */
+const VALUED = ['/filter', '/get_by'] as const;
 
 /** The arguments of a read in the gateway's words. */
 interface ReadRequest {
@@ -59,7 +76,11 @@ export function readTool(resource: Resource, options: ReadOptions, gateway: Reso
     output,
     input: checkedInput(schema, (input) => new ReadInput(shape, filter, options).read(input).problems),
     canCall: (run) => wordOf(() => accessTo(resource, run, terms)),
-    execute: (input, context) => performed(() => readRows({ resource, terms, options, gateway, output }, input, context)),
+    execute: (input, context) =>
+      performed(
+        () => readRows({ resource, terms, options, gateway, output }, input, context),
+        () => VALUED.find((place) => input[place.slice(1)] !== undefined),
+      ),
   });
 }
 
@@ -259,7 +280,7 @@ class ReadInput {
     const values = signature === undefined ? undefined : decodeCursor(cursor, signature);
     const read = values?.map((value, index) => {
       const field = this.model.fields.get(names[index] ?? '');
-      return value === null ? null : field && toValue(field, value);
+      return field && fromKept(field, value);
     });
     if (read?.length !== names.length || read.includes(undefined)) {
       this.problems.say('/cursor', 'is none that the last page gave for this sort. Leave it out to begin anew.');
@@ -299,30 +320,11 @@ function signatureFor(order: string): string {
   return signature;
 }
 
-/** The rows behind a row in an order: nulls are last. */
-function after(order: readonly ResourceOrder[], values: readonly (ReturnType<typeof toValue> | null)[], model: EntityModel): Condition {
-  const behind = order.map(({ field, descending }, index) => {
-    const same = order.slice(0, index).map((one, place) => equals(one.field, values[place] ?? null));
-    const value = values[index] ?? null;
-    if (value === null) return NOTHING;
-    const further = where(field, descending ? 'lt' : 'gt', value);
-    return all([...same, model.fields.get(field)?.nullable ? any([further, where(field, 'is_null')]) : further]);
-  });
-  return any(behind.filter((one) => one !== NOTHING));
-}
-
-function equals(field: string, value: NonNullable<ReturnType<typeof toValue>> | null): Condition {
-  return value === null ? where(field, 'is_null') : where(field, 'eq', value);
-}
-
 /** The form of a cursor, so that no other text is taken for one. */
 const CURSOR = String.raw`^[\w-]{20,2000}$`;
 
 function encodeCursor(signature: string, values: readonly unknown[]): string {
-  const texts = values.map((value) =>
-    typeof value === 'bigint' ? Number(value) : value instanceof Date ? value.toISOString() : (value ?? null),
-  );
-  return Buffer.from(JSON.stringify([signature, ...texts])).toString('base64url');
+  return Buffer.from(JSON.stringify([signature, ...values.map(toKept)])).toString('base64url');
 }
 
 function decodeCursor(cursor: string, signature: string): readonly unknown[] | undefined {

@@ -16,7 +16,7 @@ import { ConfigurationError, type EntityContext, EntityResolver, type Finding, t
 import { ToolRegistry } from '@toolloop/core/catalog';
 import { providerOptionsOf, toolMethodsOf } from '@toolloop/core/internal';
 import { ToolLoopStores } from '@toolloop/core/stores';
-import { all, toValue, where } from './filter.js';
+import { all, fromKept, where } from './filter.js';
 import { readTool } from './read-action.js';
 import { accessTo, EntityShapes, RefusedError, type Resource } from './resource.js';
 import { resourceFindings } from './resource-findings.js';
@@ -67,7 +67,7 @@ export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
   onModuleInit(): void {
     const types = [...new Set(this.features().flatMap((feature) => feature.types))];
     const found = types.map((type) => this.resourceOf(type));
-    const findings = found.flatMap((one) => one.findings);
+    const findings = [...found.flatMap((one) => one.findings), ...policyFindings(found)];
     if (findings.length > 0) throw new ConfigurationError(findings);
     for (const { resource, policy } of found) {
       if (!resource) continue;
@@ -91,7 +91,7 @@ export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
     if (!resource) return undefined;
     const { model } = resource.shape;
     const field = model.fields.get(property);
-    const value = field && toValue(field, field.kind === 'integer' ? Number(id) : id);
+    const value = field && fromKept(field, id);
     if (value === undefined) return undefined;
     const rows = await readableRows(resource, context);
     if (!rows) return undefined;
@@ -196,6 +196,24 @@ async function readableRows(resource: Resource, context: EntityContext): Promise
     if (error instanceof RefusedError) return undefined;
     throw error;
   }
+}
+
+/** A policy governs an entity: of two, the rules of one would hold nowhere. */
+function policyFindings(found: readonly FoundResource[]): Finding[] {
+  const governed = found.filter(({ resource, policy }) => resource && policy);
+  return governed.flatMap(({ resource, policy }, index) => {
+    const entity = resource?.shape.model.entity;
+    const earlier = governed.slice(0, index).find((one) => one.resource?.shape.model.entity === entity && one.policy !== policy);
+    if (!entity || !earlier) return [];
+    const [one, other] = [earlier.policy?.constructor.name, policy?.constructor.name];
+    return [
+      {
+        at: entity.name,
+        problem: `Its resources have two policies, ${one} and ${other}, of which one alone would hold.`,
+        remedy: 'Name one policy: it holds for every resource of the entity.',
+      },
+    ];
+  });
 }
 
 interface FoundResource {

@@ -30,15 +30,21 @@ const MOST_RELATED = 500;
  * The columns that a page is read with: those that are selected, what identifies a row, and the relations to one that are loaded. Undefined for whole rows: where nothing is
  * selected, of which an ORM makes instances faster, and where a getter is shown, which may need any of them.
  */
-function columnsFor({ shape }: ResourceAccess, { select, load = [] }: ViewTerms): readonly string[] | undefined {
-  const { model } = shape;
+function columnsFor(access: ResourceAccess, { select, load = [] }: ViewTerms): readonly string[] | undefined {
+  const { model } = access.shape;
   if (!select || select.some((name) => !model.fields.has(name))) return undefined;
   const ones = load.filter((name) => model.relations.get(name)?.many === false);
-  return [...new Set([...select, ...ones, ...identifying(model)])];
+  return [...new Set([...select, ...ones, ...identityOf(model)])];
 }
 
-/** The fields without which an entity's own tools would not know the instance. */
-function identifying({ key, tenant }: EntityModel): readonly string[] {
+/** The fields without which an entity's own tools would not know the instance, but for a key that a rule hides from the actor. */
+function identifying({ shape, filter }: ResourceAccess): readonly string[] {
+  const { key = '' } = shape.model;
+  const isHidden = shape.fields.has(key) && !filter.fields.has(key);
+  return identityOf(shape.model).filter((name) => !isHidden || name !== key);
+}
+
+function identityOf({ key, tenant }: EntityModel): readonly string[] {
   return [key, tenant].filter((name) => name !== undefined);
 }
 
@@ -64,7 +70,7 @@ export async function findRows(
   const { select } = terms;
   const fields = columnsFor(access, { ...terms, select: select && [...select, ...sorted] });
   const asked = { ...query, ...(fields && { fields }) };
-  const names = [...(select ?? access.returned), ...identifying(model)];
+  const names = [...(select ?? access.returned), ...identifying(access)];
   const needed = [...new Set([...names, ...sorted])];
   if ((terms.load ?? []).length > 0 || !needed.every((name) => model.fields.has(name))) {
     const rows = await session.find(model, asked);
@@ -104,7 +110,7 @@ export async function toViews(
     const target = access.related.get(name);
     if (relation && target) related.set(name, await relatedViews(session, rows, { relation, target, model }));
   }
-  const names = [...select, ...identifying(model)];
+  const names = [...select, ...identifying(access)];
   const toView = viewMaker(shape, new Set([...names, ...related.keys()]));
   return rows.map((row) => {
     const values = valuesOf(session, model, row, names);

@@ -157,10 +157,16 @@ export class WriteInput {
       if (!part) given[name] = value;
       else if (isWritable(name, `${pointer}/${name}`, terms)) values[name] = this.readValue(part, value, `${pointer}/${name}`, problems);
     }
-    for (const name of namesIn(terms.clear)) if (isWritable(name, '/clear', terms)) values[name] = null;
+    for (const name of namesIn(terms.clear)) if (this.isClearable(name, terms)) values[name] = null;
     const isEmpty = Object.keys(values).length + Object.keys(given).length === 0;
     if (this.action === 'update' && isEmpty && problems.found.length === 0) problems.say(pointer, 'changes nothing.');
     return { pointer, values, given };
+  }
+
+  private isClearable(name: string, terms: InputTerms): boolean {
+    if (this.accepted.some((one) => one.name === name && one.isNullable)) return isWritable(name, '/clear', terms);
+    terms.problems.say('/clear', `"${name}" cannot be cleared.`);
+    return false;
   }
 
   private readValue({ field }: AcceptedPart, value: unknown, pointer: string, problems: Problems): unknown {

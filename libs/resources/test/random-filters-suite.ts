@@ -12,7 +12,7 @@ interface Plain {
   readonly [field: string]: string | number | boolean | null | Plain;
 }
 
-const text = fc.string({ unit: fc.constantFrom('a', 'B', 'b', '%', '_', '\\', "'", ' '), maxLength: 4 });
+const text = fc.string({ unit: fc.constantFrom('a', 'B', 'b', '%', '_', '\\', "'", ' ', '?', ':', '$', '"'), maxLength: 4 });
 const whole = fc.integer({ min: -3, max: 3 });
 const day = fc.constantFrom('2025-12-31', '2026-01-01', '2026-02-28', '2026-03-01');
 const moment = fc.constantFrom('2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.001Z', '2026-06-01T12:00:00.500Z');

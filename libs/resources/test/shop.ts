@@ -222,7 +222,8 @@ export class Shop {
   }
 }
 
-function textOf(content: CallResult['content']): string {
+/** The text that the model reads. */
+export function textOf(content: CallResult['content']): string {
   return typeof content === 'string' ? content : JSON.stringify(content);
 }
 

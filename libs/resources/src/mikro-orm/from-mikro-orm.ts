@@ -69,8 +69,14 @@ function toField(property: EntityProperty): ResourceField {
     ...(kind === 'text' && length !== undefined && length > 0 && { maxLength: length }),
     hidden: isHidden(property),
     hasDefault: isSetItself(property),
-    ...(kind === 'datetime' && (length ?? MOST_PRECISE) > MILLISECONDS && { imprecise: true }),
+    ...(isImprecise(kind, property) && { imprecise: true }),
   };
+}
+
+/** A single-precision number is read as the shortest decimal that is stored as it, which is another number where it is compared. */
+function isImprecise(kind: FieldKind, { length, columnTypes }: EntityProperty): boolean {
+  if (kind === 'number') return /^(?:real|float4?)(?:\(|$)/.test(columnTypes[0] ?? '');
+  return kind === 'datetime' && (length ?? MOST_PRECISE) > MILLISECONDS;
 }
 
 /** The digits of a second that JavaScript's dates have, and those of a column that says none. */

@@ -1,6 +1,5 @@
 import {
   CheckConstraintViolationException,
-  DriverException,
   type EntityMetadata,
   ForeignKeyConstraintViolationException,
   NotNullConstraintViolationException,
@@ -13,7 +12,7 @@ import type { SqlEntityManager } from '@mikro-orm/sql';
 import type { Type } from '@nestjs/common';
 import type { JsonValue } from '@toolloop/core';
 import { StorageUnavailableError } from '@toolloop/protocol';
-import { mayPass, toJson } from '../database-answers.js';
+import { isOfValues, mayPass, toJson } from '../database-answers.js';
 import { all, EVERYTHING, simplified, where } from '../filter.js';
 import {
   type ComparisonOperator,
@@ -109,7 +108,11 @@ export class MikroOrmSession implements ResourceSession {
 
   create(model: EntityModel, values: ReadonlyMap<string, unknown>): object {
     const own = model.tenant === undefined ? {} : { [model.tenant]: this.tenant };
+    const work = this.em.getUnitOfWork();
+    const known = new Set<object>([...work.getIdentityMap().values(), ...work.getPersistStack()]);
     const row: object = this.em.create<object>(model.entity, { ...Object.fromEntries(values), ...own } as never);
+    // MikroORM answers with the row that it has of the same key, and writes nothing of what was given
+    if (known.has(row)) throw new ResourceWriteError('unique', model.key ?? '', {});
     return row;
   }
 
@@ -175,7 +178,8 @@ const COMPARISONS: Readonly<Record<PlainComparison, (value: unknown, like: strin
   is_not_null: () => ({ $ne: null }),
 };
 
-function toComparison({ field, operator, value }: Condition & { kind: 'field' }, like: string): Where {
+function toComparison({ field, operator, value: given }: Condition & { kind: 'field' }, like: string): Where {
+  const value = typeof given === 'number' && !Number.isFinite(given) ? String(given) : given; // MikroORM writes values into the SQL
   if (operator === 'not_contains') return { $not: { [field]: COMPARISONS.contains(value, like) } };
   if (operator === 'not_starts_with') return { $not: { [field]: COMPARISONS.starts_with(value, like) } };
   return { [field]: COMPARISONS[operator](value, like) };
@@ -196,13 +200,18 @@ const REASONS = [
 /** PostgreSQL's code for a statement that was cancelled, as by its timeout. */
 const CANCELLED = '57014';
 
-/** Says a refusal of the database in the gateway's words, and a failure that may pass as one of storage; any other error stays as it is. */
+/** Says a refusal of the database in the gateway's words, and a failure that may pass as one of storage; any other error stays as it is. A query builder throws what the driver did. */
 export function toWriteError(error: unknown): unknown {
   if (error instanceof OptimisticLockError) return new ResourceWriteError('conflict', '', { cause: error });
   if (mayPass(error)) return new StorageUnavailableError('The database does not answer for now.', { cause: error });
-  if (!(error instanceof DriverException)) return error;
-  const { code, constraint, column } = error as DriverException & { readonly constraint?: string; readonly column?: string };
-  if (code === CANCELLED) return new ResourceWriteError('timeout', '', { cause: error });
-  const [, reason] = REASONS.find(([type]) => error instanceof type) ?? [];
+  if (!(error instanceof Error)) return error;
+  const { code, constraint, column } = error as Error & { readonly code?: unknown; readonly constraint?: string; readonly column?: string };
+  const reason = reasonOf(error, code);
   return reason ? new ResourceWriteError(reason, column ?? constraint ?? '', { cause: error }) : error;
+}
+
+function reasonOf(error: Error, code: unknown): ResourceWriteError['reason'] | undefined {
+  if (code === CANCELLED) return 'timeout';
+  const [, reason] = REASONS.find(([type]) => error instanceof type) ?? [];
+  return reason ?? (isOfValues(code) ? 'check' : undefined);
 }

@@ -61,7 +61,7 @@ function toField(column: ColumnMetadata): ResourceField {
     ...(kind === 'text' && length > 0 && { maxLength: length }),
     hidden: !isSelect,
     hasDefault: isSetItself(column),
-    ...(kind === 'datetime' && isImprecise(column) && { imprecise: true }),
+    ...(isImprecise(kind, column) && { imprecise: true }),
   };
 }
 
@@ -85,8 +85,13 @@ function plainKindOf(type: ColumnType): FieldKind {
 /** The digits of a second that JavaScript's dates have. */
 const MILLISECONDS = 3;
 
+/** The types of single precision: their numbers are read as shorter decimals, which are other numbers where they are compared. On PostgreSQL, `float` has double precision. */
+const SINGLE: ReadonlySet<ColumnType> = new Set<ColumnType>(['float', 'float4', 'real']);
+
 /** PostgreSQL stores six digits of a second unless it is told otherwise, MariaDB none. */
-function isImprecise({ type, precision }: ColumnMetadata): boolean {
+function isImprecise(kind: FieldKind, { type, precision }: ColumnMetadata): boolean {
+  if (kind === 'number') return SINGLE.has(type);
+  if (kind !== 'datetime') return false;
   const digits = precision ?? (type === 'datetime' ? 0 : MILLISECONDS + 1);
   return digits > MILLISECONDS;
 }

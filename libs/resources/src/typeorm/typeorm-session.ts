@@ -7,7 +7,7 @@ import {
   type EntityMetadata,
   type SelectQueryBuilder,
 } from 'typeorm';
-import { mayPass, toJson } from '../database-answers.js';
+import { isOfValues, mayPass, toJson } from '../database-answers.js';
 import { where } from '../filter.js';
 import {
   type Condition,
@@ -221,8 +221,6 @@ const REASONS: ReadonlyMap<string | number, ResourceWriteError['reason']> = new 
   ['23502', 'required'],
   ['23503', 'reference'],
   ['23514', 'check'],
-  ['22001', 'check'],
-  ['22003', 'check'],
   ['42501', 'tenant'],
   ['57014', 'timeout'],
   [1062, 'unique'],
@@ -233,6 +231,8 @@ const REASONS: ReadonlyMap<string | number, ResourceWriteError['reason']> = new 
   [4025, 'check'],
   [3819, 'check'],
   [1264, 'check'],
+  [1292, 'check'],
+  [1366, 'check'],
   [1406, 'check'],
   [1205, 'conflict'],
   [1020, 'conflict'],
@@ -246,8 +246,12 @@ export function toWriteError(error: unknown): unknown {
   const isLost = GIVEN_BACK.some((type) => error instanceof type) || mayPass(driver);
   if (isLost) return new StorageUnavailableError('The database does not answer for now.', { cause: error });
   if (!(error instanceof QueryFailedError)) return error;
-  const reason = REASONS.get(driver.code ?? '') ?? REASONS.get(driver.errno ?? 0);
+  const reason = reasonOf(driver);
   return reason ? new ResourceWriteError(reason, subjectOf(driver), { cause: error }) : error;
+}
+
+function reasonOf({ code, errno }: DriverError): ResourceWriteError['reason'] | undefined {
+  return REASONS.get(code ?? '') ?? REASONS.get(errno ?? 0) ?? (isOfValues(code) ? 'check' : undefined);
 }
 
 /** A runner gives its connection back by itself when it is lost between two statements; the runner and the manager each say it with an error of their own. */
