@@ -2,6 +2,7 @@ import 'reflect-metadata';
 import { cpus, totalmem } from 'node:os';
 import { parseArgs } from 'node:util';
 import { buildingSuite } from './building.suite.js';
+import { catalogSuite } from './catalog.suite.js';
 import { decodingSuite } from './decoding.suite.js';
 import { durableSuite } from './durable.suite.js';
 import { growthSuite } from './growth.suite.js';
@@ -20,6 +21,7 @@ import { telemetrySuite } from './telemetry.suite.js';
 const SUITES: readonly Suite[] = [
   pipelineSuite,
   buildingSuite,
+  catalogSuite,
   loopSuite,
   growthSuite,
   memorySuite,

@@ -137,6 +137,11 @@ export class ToolCatalog {
     return this.current;
   }
 
+  /** The object that holds all tools: another one whenever they change. */
+  get contents(): object {
+    return this.filled;
+  }
+
   /** Replaces the findings about one thing; none if it is well again. Nothing is told where they are the same. */
   report(about: string, findings: readonly Finding[]): void {
     if (canonicalDeclaration(this.reports.get(about) ?? []) === canonicalDeclaration(findings)) return;
@@ -284,8 +289,7 @@ export class ToolCatalog {
 
   /** Tells whether an id can be that of an instance's tool in a run. */
   isOfInstance(id: string): boolean {
-    const ids = entityTemplates(this.entities).map(({ spec }) => spec.declaredId);
-    return ids.includes(declaredIdIn(id));
+    return entityTemplates(this.entities).some(({ spec }) => spec.declaredId === declaredIdIn(id));
   }
 
   /** Suggests the declared ids closest to a wrong one, at most three. */

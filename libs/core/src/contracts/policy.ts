@@ -275,6 +275,12 @@ export abstract class PolicyEngine {
   /** Returns a number that grows whenever decisions may differ from before, so that runs list their tools anew. @default always the same */
   revision?(): number;
 
+  /**
+   * Returns what of an actor it decides by whether a tool is listed, as a text: nothing else may count but the tool and the `revision`. Then runs share their lists, those
+   * of other tenants with the same text included. @default it is asked about each tool in each run
+   */
+  listedBy?(actor: PolicyActor): string;
+
   /** Returns the properties for which the application vouches, for a tool of an untrusted source. @default none */
   vouchedFor?(declaredId: string): VouchedTool | undefined;
 }

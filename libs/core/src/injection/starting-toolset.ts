@@ -8,10 +8,12 @@ import type { LoopRequest, ToolSelector } from '../contracts/loop-request.js';
 import type { InformationFlow } from '../contracts/policy.js';
 import type { Tool } from '../contracts/tool.js';
 import { decide, isPermitted, subjectOf } from '../policy/policy-engine.js';
+import { revisionOf } from '../policy/rules.js';
 import { SpendingLedger } from '../policy/spending.js';
 import { applyPermitted, type InjectionRules } from './apply-injection.js';
 import { EntityOffer, EntitySurfaces, type OfferRules } from './entity-surfaces.js';
 import { RunInstances } from './run-entities.js';
+import { authorityKey, selectionKey, ToolLists } from './tool-lists.js';
 import { type RunReserve, ToolReserve } from './tool-reserve.js';
 
 const logger = new Logger('ToolInjection');
@@ -72,6 +74,9 @@ export interface ListedTools {
  */
 export class ToolListing {
   private readonly reserve: ToolReserve;
+  private readonly lists = new ToolLists();
+  /** The toolsets that runs begin with, by the tools that they keep and their dispatcher. */
+  private readonly begunWith = new WeakMap<readonly Tool[], WeakMap<object, Toolset>>();
   private surfaces: EntitySurfaces | undefined;
 
   /** @param admit removes the parts of an injection that may not be applied */
@@ -158,13 +163,25 @@ export class ToolListing {
     return { by: 'strategy', holds: false, reason: `${by.constructor.name} holds it back until the run has come that far.` };
   }
 
-  /** Returns the tools that every level selects, policies permit and whose `when` holds. */
-  private permitted({ levels, declared = [], isWithoutModel = false }: ListingRules, scope: ListingScope): readonly Tool[] {
+  /** Returns the tools that every level selects, policies permit and whose `when` holds. What decided on them otherwise than by the run is not decided again. */
+  private permitted(rules: ListingRules, scope: ListingScope): readonly Tool[] {
+    const { levels, declared = [], isWithoutModel = false } = rules;
+    const { run, policies, actor, limits } = scope;
+    this.lists.follow(this.catalog.contents, revisionOf(policies));
+    const keys = [selectionKey(levels), authorityKey(policies, actor)];
+    const isKeyed = keys.every((key) => key !== undefined);
+    const key = isKeyed ? JSON.stringify([...keys, isWithoutModel, limits.subRunDepth > 0]) : undefined;
+    const listed = this.lists.of(run, key, () => this.selectedFor(rules, scope));
+    if (declared.length === 0) return listed;
+    const exclude = this.excludedBy(levels);
+    const ofClient = declared.filter((tool) => !exclude.some((selector) => selects(selector, { tool })) && isPermitted(tool, scope));
+    return [...listed, ...ofClient.filter((tool) => tool.when?.(run) ?? true)];
+  }
+
+  private selectedFor({ levels, isWithoutModel = false }: ListingRules, scope: ListingScope): readonly Tool[] {
     const selected = this.catalog.build(...levels).filter(({ subRun }) => !subRun || scope.limits.subRunDepth > 0);
     const offered = isWithoutModel ? selected : selected.filter(({ unlisted }) => unlisted !== true);
-    const exclude = this.excludedBy(levels);
-    const ofClient = declared.filter((tool) => !exclude.some((selector) => selects(selector, { tool })));
-    return [...offered, ...ofClient].filter((tool) => isPermitted(tool, scope) && (tool.when?.(scope.run) ?? true));
+    return offered.filter((tool) => isPermitted(tool, scope));
   }
 
   /** Returns the exclusions. The class of an entity is replaced by the declared ids of its tools, since instances' tools know these only. */
@@ -189,14 +206,22 @@ export class ToolListing {
       instances: new RunInstances(),
       limits: { ...limits, injectedTools: Number.POSITIVE_INFINITY },
     };
-    const { dispatcher } = entities;
-    let toolset = Toolset.of(dispatcher ? [...reserve.kept, dispatcher] : reserve.kept);
+    const base = this.beginWith(reserve.kept, entities.dispatcher);
+    let toolset = base;
     for (const strategy of strategies) {
       const beginning = { ...before, run: scope.run, room: limits.injectedTools, toolset: toolset.specs, withheld: reserve.of(strategy) };
       const given = begin(strategy, beginning);
       if (given) toolset = applyPermitted(toolset, this.admit(given), rules, { step: 0, strategy }).toolset;
     }
-    return toolset.withInjected([]);
+    return toolset === base ? base : toolset.withInjected([]);
+  }
+
+  /** Returns the same toolset for the same tools, so that runs share what is known of it. */
+  private beginWith(kept: readonly Tool[], dispatcher: Tool | undefined): Toolset {
+    const known = this.begunWith.get(kept) ?? new WeakMap<object, Toolset>();
+    const toolset = known.get(dispatcher ?? kept) ?? Toolset.of(dispatcher ? [...kept, dispatcher] : kept);
+    this.begunWith.set(kept, known.set(dispatcher ?? kept, toolset));
+    return toolset;
   }
 }
 

@@ -10,8 +10,7 @@ import type { ToolInstructions } from '../contracts/tool.js';
  * @param messages those that the model is sent
  */
 export function toolNotes(messages: readonly Message[], toolset: Toolset): readonly SystemMessage[] {
-  const present = new Map<string, ToolInstructions>();
-  for (const { instructions } of toolset.tools) if (instructions) present.set(instructions.id, instructions);
+  const present = instructionsOf(toolset);
   const written = notesIn(messages);
   const namesPresent = new Set([...present.values()].map(({ tools }) => tools));
   const ended = [...written.values()].filter(({ id, applies }) => applies && !present.has(id));
@@ -22,6 +21,18 @@ export function toolNotes(messages: readonly Message[], toolset: Toolset): reado
       noteOf(instructions, true, `Instructions for the tools of "${instructions.tools}":\n${instructions.text}`),
     ),
   ];
+}
+
+/** The instructions by their toolsets, which never change: most steps have the toolset of the step before. */
+const found = new WeakMap<Toolset, ReadonlyMap<string, ToolInstructions>>();
+
+function instructionsOf(toolset: Toolset): ReadonlyMap<string, ToolInstructions> {
+  const known = found.get(toolset);
+  if (known) return known;
+  const present = new Map<string, ToolInstructions>();
+  for (const { instructions } of toolset.tools) if (instructions) present.set(instructions.id, instructions);
+  found.set(toolset, present);
+  return present;
 }
 
 /** The last note of each kind of instructions. */

@@ -16,7 +16,7 @@ import type { Toolset } from '../catalog/toolset.js';
 import { type InformationFlow, type PolicyActor, PolicyEngine } from '../contracts/policy.js';
 import { labelsOfBits, type MessageFlow } from '../policy/flow.js';
 import { type ApprovalMode, revisionOf } from '../policy/rules.js';
-import { isUnpinned } from '../policy/vouched-tools.js';
+import { showsUnpinned } from '../policy/vouched-tools.js';
 import { canonicalJson, parseJson, sha256 } from '../schema/canonical-json.js';
 import { type Form, list, NUMBER, object, pair, TEXT, wordOr } from '../schema/saved-form.js';
 
@@ -172,6 +172,8 @@ interface Link {
 
 /** Specs are immutable and most runs begin with the same ones in the same order, so that mostly nothing is hashed at all. */
 const links = new WeakMap<ToolSpec, Link>();
+/** The hashes of whole lists, which runs share. */
+const chains = new WeakMap<readonly ToolSpec[], readonly string[]>();
 
 /** The tools that a run sent with its last model call: a provider's prompt cache holds for as many as stand before the first that changed. */
 export class SentTools {
@@ -196,13 +198,17 @@ export class SentTools {
   }
 
   private hashesOf(specs: readonly ToolSpec[]): readonly string[] {
+    const known = chains.get(specs);
+    if (known) return known;
     let isAsBefore = true;
     let after = '';
-    return specs.map((spec, index) => {
+    const hashes = specs.map((spec, index) => {
       isAsBefore &&= spec === this.specs[index];
       after = isAsBefore ? (this.hashes[index] ?? '') : hashOf(spec, after);
       return after;
     });
+    chains.set(specs, hashes);
+    return hashes;
   }
 }
 
@@ -312,7 +318,7 @@ export class RunFlow {
 
   /** Notes which tools a model is offered: a description that is not pinned is a stranger's text. */
   offer(toolset: Toolset): void {
-    if (!toolset.shown.some(isUnpinned)) return;
+    if (!showsUnpinned(toolset)) return;
     this.flow = this.flow.tainted();
     this.wasShownMore = true;
   }

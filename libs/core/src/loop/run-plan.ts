@@ -1,5 +1,5 @@
 import type { Type } from '@nestjs/common';
-import type { JsonObject, LanguageModel, LoopEventBody, Message, RunIdentity, ToolInvocationRecord } from '@toolloop/protocol';
+import type { JsonObject, LanguageModel, LoopEventBody, Message, RunIdentity, ToolInvocationRecord, ToolSpec } from '@toolloop/protocol';
 import type { Toolset } from '../catalog/toolset.js';
 import type { HistoryPolicy } from '../contracts/history.js';
 import type { LoopRequest, PrepareStep, StopCondition, UpcomingStep } from '../contracts/loop-request.js';
@@ -175,7 +175,7 @@ export function identityOf({ execution, loop }: Pick<RunPlan, 'execution' | 'loo
 
 /** The event with which a run begins, once it has these tools. */
 export function startEvent({ model, isOneCall, conversation, execution, within, options }: RunPlan, toolset: Toolset): LoopEventBody {
-  const tools = toolset.specs.map(({ id }) => id);
+  const tools = idsOf(toolset.specs);
   return {
     type: 'run-start',
     requestId: execution.requestId,
@@ -185,4 +185,13 @@ export function startEvent({ model, isOneCall, conversation, execution, within, 
     ...(options.rehearse && { isRehearsal: true }),
     ...(within && { within: { runId: within.live.plan.execution.run.runId, toolCallId: within.toolCallId, tool: within.tool } }),
   };
+}
+
+/** The ids of whole lists, which runs share: an open run need not have its own. */
+const ids = new WeakMap<readonly ToolSpec[], readonly string[]>();
+
+function idsOf(specs: readonly ToolSpec[]): readonly string[] {
+  const known = ids.get(specs) ?? Object.freeze(specs.map(({ id }) => id));
+  ids.set(specs, known);
+  return known;
 }

@@ -28,16 +28,15 @@ import {
   connectionRuling,
   grantFor,
   hiddenBeyond,
+  isTarget,
   questionTerms,
   type Ruling,
+  type StoppableCall,
   stricter,
   together,
 } from './rules.js';
 import { budgetRuling } from './spending.js';
 import { vouchedBy } from './vouched-tools.js';
-
-/** The properties of a call by which a stop is about it. */
-type StoppableCall = Pick<PolicySubject, 'declaredId' | 'origin' | 'actor'>;
 
 /** A call under way, and what interrupts it. */
 export interface CallUnderWay {
@@ -94,6 +93,13 @@ export class DataPolicyEngine extends PolicyEngine {
 
   override revision(): number {
     return this.changes;
+  }
+
+  /** Returns the tenant only where it has policies or stops of its own. */
+  override listedBy(actor: PolicyActor): string {
+    const { tenant } = actor;
+    const hasOwn = this.put.has(tenant) || this.stops.some((stop) => stop.tenant === tenant);
+    return JSON.stringify([hasOwn ? tenant : null, ...this.inForceFor(tenant).map((policy) => policy.listedBy(actor))]);
   }
 
   /** Those of tenants are counted for everybody: what counts is asked without a tenant. */
@@ -155,7 +161,7 @@ export class DataPolicyEngine extends PolicyEngine {
     this.stops = stops;
     this.storeRevision = revision;
     this.changed();
-    for (const { subject, interrupt } of this.underWay) if (this.isStopped(subject)) interrupt();
+    for (const { subject, interrupt } of this.underWay) if (this.stopOf(subject)) interrupt();
     if (isReleased) this.released$.next();
   }
 
@@ -177,7 +183,7 @@ export class DataPolicyEngine extends PolicyEngine {
   /** Tells whether a tool is stopped for a tenant, so that what waits for it is held. */
   isHeld(tenant: string, declaredId: string): boolean {
     const origin = this.catalog.originOf(declaredId) ?? { source: '', trusted: false };
-    return this.isStopped({ declaredId, origin, actor: { tenant, roles: [] } });
+    return this.stopOf({ declaredId, origin, actor: { tenant, roles: [] } }) !== undefined;
   }
 
   /** The stops in force that are about a scope: those of a tenant and of all, or where no tenant is named every one. */
@@ -199,10 +205,6 @@ export class DataPolicyEngine extends PolicyEngine {
   assertReliable({ effect, origin }: PolicySubject): void {
     if (this.isReliable || (effect === 'read_only' && origin.trusted)) return;
     throw new StorageUnavailableError('The policy in force could not be read for 5 seconds, so the call was not made.');
-  }
-
-  private isStopped(subject: StoppableCall): boolean {
-    return this.stopOf(subject) !== undefined;
   }
 
   /** Returns an engine that decides as this one would with the policies of a version in force in its scope. Stops are no part of it: they pass. */
@@ -263,11 +265,6 @@ export class DataPolicyEngine extends PolicyEngine {
 }
 
 const STOPPED = 'An operator has stopped it.';
-
-function isTarget({ tenant, tool, source }: PolicyStop, { declaredId, origin, actor }: StoppableCall): boolean {
-  if (tenant !== undefined && tenant !== actor.tenant) return false;
-  return (tool === undefined || tool === declaredId) && (source === undefined || source === origin.source);
-}
 
 /** A compiled policy. The grant of a tool and its call budget, which depend on no arguments, are cached. */
 export class CompiledPolicy extends PolicyEngine {
@@ -330,14 +327,16 @@ export class CompiledPolicy extends PolicyEngine {
     return decision;
   }
 
-  /** Makes the cache key of a decision, without tenants and roles that the policy does not name, of which there may be any number. */
+  /** Returns the tenant and the roles that the policy names: there may be any number of others. */
+  override listedBy({ tenant, roles }: PolicyActor): string {
+    const { tenants, roles: named } = this.policy;
+    const held = named ? roles.filter((role) => Object.hasOwn(named, role)) : [];
+    if (tenants && Object.hasOwn(tenants, tenant)) return JSON.stringify([tenant, ...held]);
+    return held.length === 0 ? '' : JSON.stringify([null, ...held]);
+  }
+
   private keyOf({ origin, effect, declaredId, actor }: PolicySubject): string {
-    const { tenants, roles } = this.policy;
-    const tenant = tenants && Object.hasOwn(tenants, actor.tenant) ? actor.tenant : null;
-    const held = roles ? actor.roles.filter((role) => Object.hasOwn(roles, role)) : [];
-    const trust = origin.trusted ? 'trusted' : 'untrusted';
-    if (tenant === null && held.length === 0) return `${trust} ${effect} ${declaredId}`;
-    return JSON.stringify([trust, effect, declaredId, tenant, held]);
+    return `${origin.trusted ? 'trusted' : 'untrusted'} ${effect} ${this.listedBy(actor)} ${declaredId}`;
   }
 }
 

@@ -1,7 +1,7 @@
 import { Logger } from '@nestjs/common';
 import type { Decision, Finding } from '@toolloop/protocol';
 import type { Subscription } from 'rxjs';
-import { PolicyEngine, type PolicySubject } from '../contracts/policy.js';
+import { type PolicyActor, PolicyEngine, type PolicySubject } from '../contracts/policy.js';
 import { POLICY_TRUST_MS, type PolicySign, type PolicyState, type PolicyStore, type PolicyVersion } from '../contracts/policy-store.js';
 import type { RunLog } from '../contracts/stores.js';
 import type { DataPolicyEngine } from './policy-engine.js';
@@ -14,6 +14,10 @@ export class StopEngine extends PolicyEngine {
 
   override revision(): number {
     return this.inForce.revision();
+  }
+
+  override listedBy({ tenant }: PolicyActor): string {
+    return this.inForce.stopsIn({ tenant }).some((stop) => stop.tenant !== undefined) ? tenant : '';
   }
 
   override decide(subject: PolicySubject): Decision {

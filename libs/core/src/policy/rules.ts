@@ -14,6 +14,7 @@ import type {
   PolicySubject,
   QuestionRule,
 } from '../contracts/policy.js';
+import type { PolicyStop } from '../contracts/policy-store.js';
 import { list, object, optional, pair, partly, TEXT } from '../schema/saved-form.js';
 import type { SchemaValidators } from '../schema/validators.js';
 
@@ -63,6 +64,15 @@ export function connectionRuling(
   const isLetIn = (patterns: readonly string[]): boolean => patterns.some((pattern) => matches(pattern, subject, 'allow'));
   if (rules.some(({ tools, connections }) => isLetIn(tools) && isNamed(connections))) return undefined;
   return { kind: 'deny', rule: 'connections', reason: `No rule of the policy lets this tool use the connection "${connection}".` };
+}
+
+/** The properties of a call by which a stop is about it. */
+export type StoppableCall = Pick<PolicySubject, 'declaredId' | 'origin' | 'actor'>;
+
+/** Tells whether a stop is about a call. */
+export function isTarget({ tenant, tool, source }: PolicyStop, { declaredId, origin, actor }: StoppableCall): boolean {
+  if (tenant !== undefined && tenant !== actor.tenant) return false;
+  return (tool === undefined || tool === declaredId) && (source === undefined || source === origin.source);
 }
 
 /** Tells whether one of the patterns matches a tool; without patterns every tool matches. */

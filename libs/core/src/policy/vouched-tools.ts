@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { Logger } from '@nestjs/common';
 import { isRecord, TOOL_EFFECTS, type ToolEffect, type ToolOrigin, type ToolSpec } from '@toolloop/protocol';
+import type { Toolset } from '../catalog/toolset.js';
 import type { Policy, PolicyEngine, VouchedTool } from '../contracts/policy.js';
 import { type Tool } from '../contracts/tool.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
@@ -99,6 +100,16 @@ export class VouchedTools {
 /** Tells whether a tool's description comes from outside and is not pinned by the application. */
 export function isUnpinned({ origin }: Pick<Tool, 'origin'>): boolean {
   return !origin.trusted && origin.pinned !== true;
+}
+
+/** The toolsets of which it is known, since they never change and are offered again in each step. */
+const unpinned = new WeakMap<Toolset, boolean>();
+
+/** Tells whether a toolset shows a tool whose description comes from outside and is not pinned. */
+export function showsUnpinned(toolset: Toolset): boolean {
+  const isKnown = unpinned.get(toolset) ?? toolset.shown.some(isUnpinned);
+  unpinned.set(toolset, isKnown);
+  return isKnown;
 }
 
 /** Returns the strictest of the policies' vouchers for a tool; policies in shadow vouch for nothing. */
