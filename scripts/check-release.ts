@@ -1,4 +1,5 @@
 import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 
 /** One check of a release, and the minutes that it takes on two quiet cores. */
@@ -7,7 +8,11 @@ interface ReleaseCheck {
   readonly command: string;
   readonly minutes: number;
   readonly env?: Readonly<Record<string, string>>;
+  /** Whether it fails by the clock, so that it needs a machine that does nothing else. */
+  readonly isTimed?: true;
 }
+
+const SERVERS = ['TOOLLOOP_TEST_POSTGRES', 'TOOLLOOP_TEST_MARIADB'];
 
 /** Everything that takes too long for `.ci/run`, in the order in which it is run. Under 110 minutes in all. */
 const CHECKS: readonly ReleaseCheck[] = [
@@ -32,32 +37,62 @@ const CHECKS: readonly ReleaseCheck[] = [
   },
   { name: 'every spec on what is built', command: 'npm run -s test:built', minutes: 7, env: { TOOLLOOP_BUILT: 'all' } },
   { name: 'documentation site', command: 'npm ci --prefix docs && npm run -s build --prefix docs', minutes: 3 },
-  { name: 'soak', command: 'npm run -s soak', minutes: 12 },
-  { name: 'soak of durable runs', command: 'npm run -s soak -- --streams 100 --durable 1 --minutes 3', minutes: 4 },
-  { name: 'readers over HTTP', command: 'npm run -s soak:readers', minutes: 3 },
+  { name: 'soak', command: 'npm run -s soak', minutes: 12, isTimed: true },
+  { name: 'soak of durable runs', command: 'npm run -s soak -- --streams 100 --durable 1 --minutes 3', minutes: 4, isTimed: true },
+  { name: 'readers over HTTP', command: 'npm run -s soak:readers', minutes: 3, isTimed: true },
   { name: 'a reader that stands still', command: 'npm run -s soak:stalled', minutes: 2 },
-  { name: 'the console', command: 'npm run -s bench:console', minutes: 5 },
+  { name: 'the console', command: 'npm run -s bench:console', minutes: 5, isTimed: true },
   { name: 'chaos', command: 'npm run -s chaos', minutes: 20 },
   { name: 'peers', command: 'npm ci --prefix bench/peers', minutes: 1 },
-  { name: 'bench', command: 'npm run -s bench', minutes: 25 },
+  { name: 'bench', command: 'npm run -s bench', minutes: 25, isTimed: true },
 ];
 
-const { values } = parseArgs({ options: { only: { type: 'string', multiple: true }, list: { type: 'boolean', default: false } } });
+const { values } = parseArgs({
+  options: {
+    only: { type: 'string', multiple: true },
+    list: { type: 'boolean', default: false },
+    busy: { type: 'boolean', default: false },
+  },
+});
 
-run(CHECKS.filter(({ name }) => !values.only || values.only.includes(name)));
+const wanted = CHECKS.filter(({ name }) => !values.only || values.only.includes(name));
+if (values.list) print(wanted);
+else run(wanted);
 
-/** Runs the checks one after the other, and fails with those that failed. */
+/** Prints the checks and the minutes of all. */
+function print(checks: readonly ReleaseCheck[]): void {
+  for (const { name, command, minutes, isTimed } of checks)
+    console.log(`${minutes} min  ${name}: ${command}${isTimed ? ' (on a quiet machine)' : ''}`);
+  console.log(`${checks.reduce((sum, { minutes }) => sum + minutes, 0)} min`);
+}
+
+/** Runs the checks one after the other, and fails with those that failed. With `--busy` those with a clock are left out. */
 function run(checks: readonly ReleaseCheck[]): void {
+  for (const server of SERVERS)
+    if (!process.env[server]) console.log(`${server} names no server: the suites on it are skipped. .ci/run has some of its own.`);
   const failed: string[] = [];
-  for (const { name, command, minutes, env } of checks) {
+  const skipped = checks.filter(({ isTimed }) => values.busy && isTimed).map(({ name }) => name);
+  for (const { name, command, minutes, env } of checks.filter((check) => !skipped.includes(check.name))) {
     console.log(`== ${name}: ${command} (about ${minutes} min)`);
-    if (values.list) continue;
     const started = performance.now();
+    const before = minutesOfProcessors();
     const { status } = spawnSync(command, { shell: true, stdio: 'inherit', env: { ...process.env, ...env } });
     if (status !== 0) failed.push(name);
-    console.log(`== ${name}: ${status === 0 ? 'ok' : 'FAILED'} (${((performance.now() - started) / 60_000).toFixed(1)} min)`);
+    const took = ((performance.now() - started) / 60_000).toFixed(1);
+    console.log(
+      `== ${name}: ${status === 0 ? 'ok' : 'FAILED'} (${took} min, ${(minutesOfProcessors() - before).toFixed(1)} min of the processors)`,
+    );
   }
-  const passed = values.list ? 0 : checks.length - failed.length;
-  console.log(`${passed} passed, ${failed.length} failed, 0 skipped${failed.length > 0 ? `: ${failed.join(', ')}` : ''}`);
+  for (const name of skipped) console.log(`skipped: ${name}, which needs a quiet machine`);
+  const passed = checks.length - failed.length - skipped.length;
+  console.log(`${passed} passed, ${failed.length} failed, ${skipped.length} skipped${failed.length > 0 ? `: ${failed.join(', ')}` : ''}`);
   if (failed.length > 0) process.exitCode = 1;
+}
+
+/** The time that ended processes of this one have used, which others on the machine do not lengthen; 0 where the system does not tell. */
+function minutesOfProcessors(): number {
+  if (!existsSync('/proc/self/stat')) return 0;
+  const [, fields = ''] = readFileSync('/proc/self/stat', 'utf8').split(') ');
+  const [user = 0, system = 0] = fields.split(' ').slice(13, 15).map(Number);
+  return (user + system) / 6_000;
 }
