@@ -51,7 +51,7 @@ export class Workplace {
     readonly folder: string,
     readonly application: FreshApplication,
     private readonly env: Readonly<Record<string, string>>,
-    readonly node: NodeMajor = application.node,
+    readonly node: NodeMajor = madeOn(application),
   ) {}
 
   /** The same place with another Node.js. */
@@ -63,9 +63,8 @@ export class Workplace {
     return join(this.folder, this.application.name);
   }
 
-  /** Whether this machine has the Node.js. */
   get hasNode(): boolean {
-    return existsSync(join(PROGRAMS[this.node], 'node'));
+    return isThere(this.node);
   }
 
   get environment(): NodeJS.ProcessEnv {
@@ -107,6 +106,16 @@ export class Workplace {
     const file = join(this.root, path);
     writeFileSync(file, change(readFileSync(file, 'utf8')));
   }
+}
+
+/** Whether this machine has a Node.js. */
+function isThere(node: NodeMajor): boolean {
+  return existsSync(join(PROGRAMS[node], 'node'));
+}
+
+/** The Node.js that makes an application: its own, or the one that runs this where the machine has not got it. */
+export function madeOn({ node }: FreshApplication): NodeMajor {
+  return isThere(node) ? node : 24;
 }
 
 /** `nest new`, as ESM with Vitest. */
@@ -271,10 +280,10 @@ export async function tryApplication(at: Workplace): Promise<readonly string[]> 
       within(`Its tests on Node ${place.node}`, () => place.manage('run', 'test'));
   within('Its build', () => at.manage('run', 'build'));
   for (const place of places) if (place.hasNode) await startAndAsk(place);
-  return places.flatMap(({ node, hasNode }) => leftOut(node, hasNode, at.application));
+  return places.flatMap((place) => leftOut(place));
 }
 
-function leftOut(node: NodeMajor, hasNode: boolean, { untested = {} }: FreshApplication): readonly string[] {
+function leftOut({ node, hasNode, application: { untested = {} } }: Workplace): readonly string[] {
   if (!hasNode) return [`nothing was tried on Node ${node}: its package has no program for ${process.platform} on ${process.arch}`];
   return untested[node] === undefined ? [] : [`its tests were not run on Node ${node}: ${untested[node]}`];
 }
@@ -307,7 +316,7 @@ async function startAndAsk(at: Workplace): Promise<void> {
 
 /** Starts it in a group of processes, since a package manager does not hand on every signal. */
 function startOf(at: Workplace, port: number): ChildProcessByStdio<null, Readable, Readable> {
-  const isMade = at.node === at.application.node;
+  const isMade = at.node === madeOn(at.application);
   const main = existsSync(join(at.root, 'dist/main.js')) ? 'dist/main.js' : 'dist/src/main.js';
   const [program, args] = isMade ? [at.manager, ['run', 'start:dev']] : [join(PROGRAMS[at.node], 'node'), [main]];
   return spawn(program, args, {

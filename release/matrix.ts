@@ -1,6 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { FRESH_APPLICATIONS, type FreshApplication, NODES, tryApplication, within, Workplace } from './fresh-applications.js';
+import { FRESH_APPLICATIONS, type FreshApplication, madeOn, NODES, tryApplication, within, Workplace } from './fresh-applications.js';
 import { LocalRegistry } from './local-registry.js';
 import { packStaged, type StagedPackage } from './packages.js';
 
@@ -23,8 +23,10 @@ export async function tryInApplications(
   for (const application of FRESH_APPLICATIONS.filter(({ name }) => only.length === 0 || only.includes(name))) {
     const started = performance.now();
     const { left, problem } = await outcomeOf(new Workplace(folder, application, registry.env), application);
-    const { name, node, manager, env = {} } = application;
-    const how = [manager, ...Object.entries(env).map(([key, value]) => `${key}=${value}`), `made on Node ${node}`].join(', ');
+    const { name, manager, env = {} } = application;
+    const how = [manager, ...Object.entries(env).map(([key, value]) => `${key}=${value}`), `made on Node ${madeOn(application)}`].join(
+      ', ',
+    );
     const seconds = ((performance.now() - started) / 1_000).toFixed(0);
     console.log(
       `${problem === undefined ? 'ok' : 'FAILED'}: ${name} (${how}), tested and started on Node ${NODES.join(' and ')} (${seconds} s)`,
