@@ -20,7 +20,8 @@ export async function tryInApplications(
   const folder = join(work, 'applications');
   mkdirSync(folder);
   const problems: string[] = [];
-  for (const application of FRESH_APPLICATIONS.filter(({ name }) => only.length === 0 || only.includes(name))) {
+  const chosen = FRESH_APPLICATIONS.filter(({ name }) => only.length === 0 || only.includes(name));
+  for (const application of chosen) {
     const started = performance.now();
     const { left, problem } = await outcomeOf(new Workplace(folder, application, registry.env), application);
     const { name, manager, env = {} } = application;
@@ -36,6 +37,7 @@ export async function tryInApplications(
     console.error(problem);
     problems.push(`${name} does not work.`);
   }
+  console.log(`${chosen.length - problems.length} passed, ${problems.length} failed`);
   return problems;
 }
 
