@@ -128,7 +128,7 @@ describe('the kept lists of tools', () => {
     expect(await missing(stopped)).toEqual(ofTheirs);
   });
 
-  it('of tenants without policies of their own are not shared where an operator has stopped something for one of them', async () => {
+  it('are not shared by tenants without policies of their own where an operator has stopped something for one of them', async () => {
     const app = await desk({ options: { tools: DESK, policy: { allow: ['*'], flow: 'off' }, operators: () => 'all' } });
     const [acme, globex] = [() => app.ids({ tenant: 'acme' }), () => app.ids({ tenant: 'initech' })];
     const { stopId } = await app.policies.stop({ tool: 'crm__search' }, { actor: { id: 'ops' }, tenant: 'acme' }, { reason: 'x' });
@@ -221,7 +221,7 @@ describe('the kept lists of tools', () => {
     }
   });
 
-  it('of one tenant are bounded, and displace none of another', async () => {
+  it('are bounded for each tenant, and displace none of another', async () => {
     const { list } = await desk({
       options: { tools: DESK, policy: { allow: ['*'], tenants: { globex: { deny: ['crm__*'] } }, flow: 'off' } },
     });
