@@ -76,7 +76,7 @@ export class RequestTransport extends PerRequestHTTPServerTransport {
     const leave = (): void => void this.close();
     gone.addEventListener('abort', leave, { once: true });
     if (gone.aborted) leave();
-    else this.onmessage?.(message, { classification: MODERN });
+    if (!this.isOver) this.onmessage?.(message, { classification: MODERN });
     return this.posted.answer;
   }
 

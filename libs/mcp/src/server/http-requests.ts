@@ -24,6 +24,8 @@ const logger = new Logger('McpServer');
 
 /** Deeper than any arguments may be, with the message around them. */
 const MOST_LEVELS = 110;
+/** The SDK has the same limit, and reads all of a longer batch before it looks. */
+const MOST_IN_BATCH = 100;
 
 /** A request of Node and the place of its answer. */
 export interface Exchange {
@@ -64,7 +66,7 @@ export class Asked {
     const { request, body } = this.exchange;
     try {
       const read: unknown = body ?? (await (await toWebRequest(request)).json());
-      return isDeeperThan(MOST_LEVELS, read) ? tooDeep() : read;
+      return tooMuchIn(read) ?? read;
     } catch (error) {
       return isTooLarge(error) ? tooLarge(error.message) : failure(400, -32_700, 'Parse error: the body is no JSON.');
     }
@@ -98,10 +100,10 @@ function failed(error: unknown): Response {
 
 /** Sends an answer, which may be a stream without an end, as fast as its reader takes it. Never rejects: a reader that is gone is told nothing. */
 async function send(answer: WebAnswer, response: ServerResponse, gone: AbortSignal): Promise<void> {
-  response.statusCode = answer.status;
-  if (answer instanceof JsonText) return sendText(answer.text, response, { ...answer.headers, 'content-type': 'application/json' });
-  const headers = Object.fromEntries(answer.headers);
   try {
+    response.statusCode = answer.status;
+    if (answer instanceof JsonText) return sendText(answer.text, response, { ...answer.headers, 'content-type': 'application/json' });
+    const headers = Object.fromEntries(answer.headers);
     if (isJsonContentType(answer.headers.get('content-type'))) return sendText(await answer.text(), response, headers);
     response.writeHead(answer.status, headers);
     if (answer.body) await sendPieces(answer.body.getReader(), response, gone);
@@ -164,8 +166,9 @@ export class PostedRequest {
 
   /** @param status that of an answer which is its result alone; events have begun with 200 */
   send(message: JSONRPCMessage, status = 200): void {
-    const text = JSON.stringify(message);
     const isResult = !('method' in message);
+    if (!isResult && message.method === 'notifications/progress' && this.isBehind) return;
+    const text = JSON.stringify(message);
     if (!isResult || this.events) this.tell(`event: message\ndata: ${text}`);
     if (!isResult) return;
     if (this.events) return this.end();
@@ -178,6 +181,11 @@ export class PostedRequest {
     if (this.isOver) return;
     this.opened()?.close();
     this.stop();
+  }
+
+  /** Returns whether the reader stands still. It is told no progress then: what comes later says as much. */
+  private get isBehind(): boolean {
+    return (this.events?.desiredSize ?? 0) < -MOST_WAITING;
   }
 
   private tell(event: string): void {
@@ -197,6 +205,9 @@ export class PostedRequest {
     clearInterval(this.beats);
   }
 }
+
+/** The most events that wait for a reader before progress is left out. */
+const MOST_WAITING = 1_000;
 
 /** As the SDK has them for its own streams. */
 const OF_EVENTS = { 'content-type': 'text/event-stream', 'cache-control': 'no-cache, no-transform', 'x-accel-buffering': 'no' };
@@ -220,9 +231,12 @@ function tooLarge(message: string): Response {
   return refused;
 }
 
-/** The refusal of a message that the SDK could not walk, whose checks and writing of JSON go as deep as it. */
-function tooDeep(): Response {
-  return failure(400, -32_600, `Invalid request: the message is nested deeper than ${MOST_LEVELS} levels.`);
+/** Refuses a message that the SDK could not walk, whose checks and writing of JSON go as deep as it, and a batch that it would be long about. */
+function tooMuchIn(body: unknown): Response | undefined {
+  if (isDeeperThan(MOST_LEVELS, body))
+    return failure(400, -32_600, `Invalid request: the message is nested deeper than ${MOST_LEVELS} levels.`);
+  if (!Array.isArray(body) || body.length <= MOST_IN_BATCH) return undefined;
+  return failure(400, -32_600, `Invalid request: a batch has ${MOST_IN_BATCH} messages at most.`);
 }
 
 /** An answer to a request that reached no server of the protocol. */

@@ -230,6 +230,20 @@ describe('a request of the era of 2026', () => {
     expect(await answer.json()).toMatchObject({ error: { code: -32_600 } });
   });
 
+  it.each([{ ...LIST }, modern('tools/list')])(
+    'S17: is refused in a batch of more than a hundred, before the SDK reads all of it',
+    async (message) => {
+      const answer = await post(
+        await serve(),
+        Array.from({ length: 101 }, () => message),
+      );
+      expect([answer.status, await answer.json()]).toEqual([
+        400,
+        expect.objectContaining({ error: expect.objectContaining({ code: -32_600 }) }),
+      ]);
+    },
+  );
+
   it('S15: is told the same tools on every connection, for its caller alone', async () => {
     const served = await serve();
     const body = async (authorization: string) => {

@@ -256,6 +256,18 @@ describe('a posted request', () => {
     expect(jest.getTimerCount()).toBe(0);
   });
 
+  it('keeps little of its progress for a reader that stands still, and its result', async () => {
+    const posted = new PostedRequest({});
+    for (let progress = 1; progress <= 50_000; progress += 1)
+      posted.send({ jsonrpc: '2.0', method: 'notifications/progress', params: { progressToken: 'p', progress } });
+    posted.send({ jsonrpc: '2.0', id: 1, result: {} });
+    const answer = await posted.answer;
+    if (!(answer instanceof Response)) throw new TypeError('It is no stream.');
+    const events = (await answer.text()).trim().split('\n\n');
+    expect(events.length).toBeLessThan(1_100);
+    expect(events.at(-1)).toContain('"result":{}');
+  });
+
   it('leaves no timer behind where its client leaves its events', async () => {
     const posted = new PostedRequest({});
     jest.advanceTimersByTime(5_000);
