@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { JsonObject, JsonValue, Message } from '@toolloop/core';
-import { type FinishReason, isJsonList, isJsonObject, isRecord, type ToolInvocationRecord } from '@toolloop/protocol';
+import { type FinishReason, isJsonList, isJsonObject, isRecord, type ToolInvocationRecord, type Verdict } from '@toolloop/protocol';
 import type { RecordedRun } from '@toolloop/testing';
 import type { JSONSchema7 } from 'json-schema';
 import { EvalError } from './eval.error.js';
@@ -15,19 +15,6 @@ export interface ExpectedCall {
   readonly schema?: JSONSchema7;
   /** @default 'succeeded' */
   readonly status?: ToolInvocationRecord['status'];
-}
-
-/** A person's word about what a run did, or about one of its approvals. */
-export interface Verdict {
-  readonly runId: string;
-  /** The approval that it is about. @default the whole run */
-  readonly approvalId?: string;
-  readonly verdict: 'right' | 'wrong';
-  readonly why?: string;
-  /** The person who says so. */
-  readonly by: string;
-  /** ISO 8601. */
-  readonly at: string;
 }
 
 /** One thing that an application is asked, and what is expected of it. */

@@ -1,11 +1,11 @@
 import type { INestApplicationContext } from '@nestjs/common';
-import { type JsonObject, type LoopRequest, type LoopResult, PendingService, type RunHandle, ToolLoopService } from '@toolloop/core';
-import { type FinishReason, type LoopEvent, RunError, type ToolInvocationRecord, type Usage } from '@toolloop/protocol';
+import { type LoopRequest, type LoopResult, PendingService, type RunHandle, ToolLoopService } from '@toolloop/core';
+import { type EvalReport, type EvalRun, type LoopEvent, RunError, type Score, type VariantSummary } from '@toolloop/protocol';
 import { redactPersonal } from '@toolloop/testing';
 import type { DataSet, EvalCase } from './data-set.js';
 import { EvalError } from './eval.error.js';
 import { type Judge, judged } from './judge.js';
-import { type Score, type Scorer, SCORERS } from './scorers.js';
+import { type Scorer, SCORERS } from './scorers.js';
 
 /** One of several ways to run the cases: another model, policy or prompt, or another application. All else is the application's own. */
 export interface Variant extends Pick<
@@ -40,60 +40,8 @@ export interface EvalOptions {
 }
 
 /** A run as scorers see it. */
-export interface ScoredRun {
-  readonly runId: string;
-  readonly finishReason: FinishReason;
-  /** The final answer. */
-  readonly text: string;
+export interface ScoredRun extends Omit<EvalRun, 'case' | 'variant' | 'repeat' | 'passed' | 'scores'> {
   readonly output?: unknown;
-  /** The calls, by their declared ids, or by the called one where no tool has it. */
-  readonly calls: readonly {
-    readonly tool: string;
-    readonly args: JsonObject;
-    readonly status: ToolInvocationRecord['status'];
-    readonly code?: string;
-  }[];
-  /** The number of calls that a person was to approve. */
-  readonly approvals: number;
-  readonly usage: Usage;
-  readonly steps: number;
-  readonly durationMs: number;
-  readonly error?: string;
-}
-
-/** One run of a case, with its scores; JSON. */
-export interface EvalRun extends Omit<ScoredRun, 'output'> {
-  readonly case: string;
-  readonly variant: string;
-  /** From 1. */
-  readonly repeat: number;
-  readonly passed: boolean;
-  readonly scores: readonly Score[];
-}
-
-/** The runs of a variant together. */
-export interface VariantSummary {
-  readonly name: string;
-  readonly runs: number;
-  readonly passed: number;
-  /** The share of runs that passed, from 0 to 1. */
-  readonly passRate: number;
-  /** The cases of which some runs passed and some did not. */
-  readonly flaky: readonly string[];
-  /** The cost of all runs, as far as it is known. */
-  readonly costUsd?: number;
-  readonly tokens: number;
-  readonly approvals: number;
-  /** The median of a run. */
-  readonly medianMs: number;
-}
-
-/** The result of an evaluation; JSON. */
-export interface EvalReport {
-  readonly version: 1;
-  readonly name: string;
-  readonly variants: readonly VariantSummary[];
-  readonly runs: readonly EvalRun[];
 }
 
 interface Planned {

@@ -1,8 +1,8 @@
 export { attackCases, caseOf, dataSetIn, readDataSet, withCase } from './data-set.js';
-export type { Attack, DataSet, EvalCase, ExpectedCall, Verdict } from './data-set.js';
+export type { Attack, DataSet, EvalCase, ExpectedCall } from './data-set.js';
 export { EvalError } from './eval.error.js';
 export { evaluate } from './evaluation.js';
-export type { EvalOptions, EvalReport, EvalRun, ScoredRun, Variant, VariantSummary } from './evaluation.js';
+export type { EvalOptions, ScoredRun, Variant } from './evaluation.js';
 export { judged, judgeModel, measureJudge, toJudged } from './judge.js';
 export type { Judge, JudgedRun, Judgement, JudgeMeasure, LabelledRun } from './judge.js';
 export { recordRun } from '@toolloop/testing';
@@ -10,4 +10,5 @@ export type { RecordedRun } from '@toolloop/testing';
 export { addVerdict, reportIn, reportText, verdictOn, verdictsIn } from './report.js';
 export type { Regression, ReportVerdict, Threshold } from './report.js';
 export { expectedCalls, finalFacts, finish, forbiddenCalls } from './scorers.js';
-export type { Score, Scorer } from './scorers.js';
+export type { Scorer } from './scorers.js';
+export type { EvalReport, EvalRun, Score, ScoredCall, VariantSummary, Verdict } from '@toolloop/protocol';

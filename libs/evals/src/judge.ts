@@ -1,7 +1,7 @@
 import { type JsonObject, type LanguageModel, ModelError } from '@toolloop/core';
-import { type AnswerFormat, assemble, isJsonObject, type JsonValue, NO_USAGE, type Usage } from '@toolloop/protocol';
+import { type AnswerFormat, assemble, isJsonObject, type JsonValue, NO_USAGE, type Usage, type Verdict } from '@toolloop/protocol';
 import type { RecordedRun } from '@toolloop/testing';
-import type { EvalCase, Verdict } from './data-set.js';
+import type { EvalCase } from './data-set.js';
 import type { ScoredRun } from './evaluation.js';
 import type { Scorer } from './scorers.js';
 

@@ -1,8 +1,6 @@
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
-import { isRecord } from '@toolloop/protocol';
-import type { Verdict } from './data-set.js';
+import { type EvalReport, type EvalRun, isRecord, type Verdict } from '@toolloop/protocol';
 import { EvalError } from './eval.error.js';
-import type { EvalReport, EvalRun } from './evaluation.js';
 
 /** A case that passed in an earlier report and does not now. */
 export interface Regression {

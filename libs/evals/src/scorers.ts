@@ -1,18 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { Score } from '@toolloop/protocol';
 import { Ajv } from 'ajv';
 import type { EvalCase, ExpectedCall } from './data-set.js';
 import { EvalError } from './eval.error.js';
 import type { ScoredRun } from './evaluation.js';
-
-/** The word of a scorer about a run. */
-export interface Score {
-  readonly name: string;
-  readonly passed: boolean;
-  /** From 0 to 1. @default 1 where it passed, else 0 */
-  readonly score?: number;
-  /** The reason: what was expected and what was found. */
-  readonly why?: string;
-}
 
 /** Looks at a run of a case; undefined where it has nothing to say about the case. */
 export interface Scorer {

@@ -103,6 +103,7 @@ export {
   StorageUnavailableError,
   ToolError,
 } from './errors.js';
+export type { EvalReport, EvalRun, Score, ScoredCall, VariantSummary, Verdict } from './evaluation.js';
 export type { Finding, ModelErrorCode, ModelErrorOptions, ToolErrorOptions } from './errors.js';
 export type {
   Amendment,
