@@ -97,7 +97,9 @@ onChromium('the console in a browser', () => {
     expect(await barriersOn(alice)).toEqual([]);
     await alice.getByRole('button', { name: 'Case: expect what it did' }).click();
     await alice.getByText('The command is copied.').waitFor();
-    expect(await alice.evaluate('navigator.clipboard.readText()')).toMatch(/^npx toolloop runs case [\w-]+ --to evals\/cases\.json$/);
+    expect(await alice.evaluate('navigator.clipboard.readText()')).toMatch(
+      /^npx toolloop runs case [\w-]+ --to evals\/cases\.json --app dist\/app\.module\.js --actor alice --tenant acme$/,
+    );
     await alice.getByRole('button', { name: 'Close' }).click();
     await alice.getByRole('button', { name: 'Fork' }).click();
     await alice.getByLabel('Last shared step').fill('1');

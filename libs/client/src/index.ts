@@ -1,6 +1,6 @@
 export { ToolLoopClient } from './client.js';
 export type { AskOptions, ClientOptions, PendingSelection, ReadOptions } from './client.js';
-export { ConnectionLostError, ToolLoopHttpError } from './client.error.js';
+export { ConnectionLostError, toHttpError, ToolLoopHttpError } from './client.error.js';
 export type { ReconnectOptions } from './event-stream.js';
 export type {
   Amendment,

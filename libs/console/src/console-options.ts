@@ -1,13 +1,41 @@
 import type { CanActivate, Type } from '@nestjs/common';
 import type { RegisteredActor } from '@toolloop/core';
-import { CLASS, defineOptions, FUNCTION, TEXT } from '@toolloop/core/internal';
+import { CLASS, defineOptions, FUNCTION, optionsOf, TEXT } from '@toolloop/core/internal';
 import type { Caller, HttpRequest } from '@toolloop/http';
-import { ConfigurationError, type Finding } from '@toolloop/protocol';
+import { ConfigurationError, type EvalReport, type Finding, isObject, type Verdict } from '@toolloop/protocol';
 
 /** The name and the password that a person has typed on the console's own page. */
 export interface ConsoleCredentials {
   readonly name: string;
   readonly password: string;
+}
+
+/** The result of an evaluation, as an application gives it. */
+export interface EvalResult {
+  /** Unique among the results, and part of an address. */
+  readonly id: string;
+  /** ISO 8601. */
+  readonly at: string;
+  readonly report: EvalReport;
+}
+
+/** Keeps what people say about runs, such as in a table of the application. */
+export interface VerdictKeeper<Actor = RegisteredActor> {
+  add(verdict: Verdict, caller: Caller<Actor>): void | Promise<void>;
+  /** Finds what was said about a run and its approvals, the oldest first. */
+  of(runId: string, caller: Caller<Actor>): readonly Verdict[] | Promise<readonly Verdict[]>;
+}
+
+/** The evaluations of the application: what they resulted in, and where people's verdicts go. */
+export interface ConsoleEvaluations<Actor = RegisteredActor> {
+  /**
+   * The folder into which `toolloop eval --out` writes, shown to operators who may see the runs of all tenants; or a function that gives a person the results that they may see.
+   *
+   * @default none: the section is left out
+   */
+  readonly results?: string | ((caller: Caller<Actor>) => readonly EvalResult[] | Promise<readonly EvalResult[]>);
+  /** The file that `toolloop eval judge` reads, `evals/verdicts.jsonl` by default there; or what keeps them. @default none: no one is asked */
+  readonly verdicts?: string | VerdictKeeper<Actor>;
 }
 
 type Found<Actor> = Caller<Actor> | null | undefined;
@@ -37,6 +65,8 @@ export interface ConsoleOptions<Actor = RegisteredActor> {
   readonly secret?: string;
   /** The path of `ToolLoopHttpModule`, if it has one, such as `api`. @default none */
   readonly api?: string;
+  /** Results of evaluations, and where people say whether a run was right. @default none */
+  readonly evaluations?: ConsoleEvaluations<Actor>;
   /** The name of the application, in the title of the page. @default 'Toolloop' */
   readonly title?: string;
 }
@@ -52,6 +82,13 @@ export const CONSOLE_PATH = Symbol('toolloop:console path');
 
 const SHORTEST_SECRET = 32;
 
+const KEEPER = 'the path of a file, or an object with add and of';
+
+const EVALUATIONS = defineOptions<ConsoleEvaluations>({
+  results: { wanted: 'the path of a folder, or a function', accept: (value) => typeof value === 'string' || typeof value === 'function' },
+  verdicts: { wanted: KEEPER, accept: isKeeper },
+});
+
 const CONSOLE = defineOptions<ConsoleOptions>({
   guard: CLASS,
   session: FUNCTION,
@@ -59,8 +96,13 @@ const CONSOLE = defineOptions<ConsoleOptions>({
   developer: FUNCTION,
   secret: { ...TEXT, wanted: `a text of at least ${SHORTEST_SECRET} characters`, accept: isSecret },
   api: TEXT,
+  evaluations: optionsOf(EVALUATIONS),
   title: TEXT,
 });
+
+function isKeeper(value: unknown): boolean {
+  return typeof value === 'string' || (isObject(value) && ['add', 'of'].every((name) => typeof Reflect.get(value, name) === 'function'));
+}
 
 function isSecret(text: unknown): boolean {
   return typeof text === 'string' && text.length >= SHORTEST_SECRET;

@@ -33,6 +33,7 @@ import type { Observable } from 'rxjs';
 import { ConsoleFeed } from './console-feed.js';
 import { CONSOLE_OPTIONS, type ConsoleOptions } from './console-options.js';
 import { CONSOLE_HEADER, ConsoleSessions } from './console-sessions.js';
+import { Evaluations } from './evaluations.controller.js';
 import { PageFiles } from './page-files.js';
 
 /** Nothing but the application's own files and routes: no inline script or style, no other origin, no frame around it. */
@@ -66,6 +67,8 @@ export interface SessionView {
   readonly everywhere: readonly OperatorAction[];
   /** Set where runs are kept, and continue without their reader. */
   readonly durable: boolean;
+  /** The parts of evaluations that the application keeps. */
+  readonly evaluations: Evaluations['kept'];
   /** Absent where the application's own guard lets people in. */
   readonly csrf?: string;
 }
@@ -101,6 +104,7 @@ export class ConsoleController {
     private readonly identity: ActorIdentity,
     private readonly operators: Operators,
     private readonly adapters: HttpAdapterHost,
+    private readonly evaluations: Evaluations,
   ) {}
 
   /** Shows the page, which holds nothing of anyone. A person whom the application knows by a session of its own gets one of the console here. */
@@ -183,6 +187,7 @@ export class ConsoleController {
       durable: this.sessions.isDurable,
       may: ROUTED_ACTIONS.filter((action) => this.operators.may(caller, action)),
       everywhere: ROUTED_ACTIONS.filter((action) => this.operators.may(caller, action, APPLICATION_TENANT)),
+      evaluations: this.evaluations.kept,
       ...(csrf !== undefined && { csrf }),
     };
   }

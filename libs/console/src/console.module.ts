@@ -2,6 +2,7 @@ import { ConfigurableModuleBuilder, Module } from '@nestjs/common';
 import { RouterModule } from '@nestjs/core';
 import { ConsoleController, ConsoleGate } from './console.controller.js';
 import { ConsoleFeed } from './console-feed.js';
+import { Evaluations, EvaluationsController } from './evaluations.controller.js';
 import { CONSOLE_OPTIONS, CONSOLE_PATH, type ConsoleExtras, type ConsoleOptions } from './console-options.js';
 import { ConsoleSessions } from './console-sessions.js';
 
@@ -24,8 +25,8 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<ConsoleOptions
  * ConsoleModule.forRoot({ login: ({ name, password }) => users.withPassword(name, password), secret: process.env.CONSOLE_SECRET })
  */
 @Module({
-  controllers: [ConsoleController],
-  providers: [ConsoleSessions, ConsoleFeed, ConsoleGate],
+  controllers: [ConsoleController, EvaluationsController],
+  providers: [ConsoleSessions, ConsoleFeed, ConsoleGate, Evaluations],
   exports: [ConsoleSessions],
 })
 export class ConsoleModule extends ConfigurableModuleClass {}

@@ -1,5 +1,12 @@
 export { ConsoleModule } from './console.module.js';
 export { ConsoleSessions } from './console-sessions.js';
 export type { ConsoleSession } from './console-sessions.js';
-export type { ConsoleCredentials, ConsoleExtras, ConsoleOptions } from './console-options.js';
+export type {
+  ConsoleCredentials,
+  ConsoleEvaluations,
+  ConsoleExtras,
+  ConsoleOptions,
+  EvalResult,
+  VerdictKeeper,
+} from './console-options.js';
 export type { SessionView } from './console.controller.js';

@@ -1,4 +1,4 @@
-import type { INestApplication, ModuleMetadata, Provider } from '@nestjs/common';
+import type { DynamicModule, INestApplication, ModuleMetadata, Provider } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
@@ -31,6 +31,8 @@ interface ConsoleServer {
   readonly providers?: Provider[];
   /** What the loop has in place of a model that says hello twice, and a policy that allows nothing. */
   readonly loop?: LoopParts;
+  /** Modules beside those of the console, such as a storage of runs. */
+  readonly modules?: readonly DynamicModule[];
   /** Those of Fastify. */
   readonly routerOptions?: { readonly ignoreTrailingSlash?: boolean };
 }
@@ -64,9 +66,10 @@ export function consoleImports(
 
 export async function serveConsole(
   options: Options,
-  { platform = 'express', prefix = '', identity, providers = [], routerOptions = {}, loop }: ConsoleServer = {},
+  { platform = 'express', prefix = '', identity, providers = [], routerOptions = {}, loop, modules = [] }: ConsoleServer = {},
 ): Promise<ConsoleApp> {
-  const built = await Test.createTestingModule({ imports: consoleImports(options, identity, loop), providers }).compile();
+  const imports = [...consoleImports(options, identity, loop), ...modules];
+  const built = await Test.createTestingModule({ imports, providers }).compile();
   const adapter = platform === 'express' ? new ExpressAdapter() : new FastifyAdapter({ forceCloseConnections: true, routerOptions });
   const app = built.createNestApplication(adapter, { logger: ['fatal'], forceCloseConnections: true });
   if (prefix !== '') app.setGlobalPrefix(prefix);

@@ -18,6 +18,8 @@ const SCREENS = [
   'policies/draft',
   'sources',
   'as/alice',
+  'evals',
+  'evals/refunds-2026-11-25/refunds-2026-11-18',
   'usage',
   'usage/actor',
   'usage/tenant',
@@ -32,7 +34,7 @@ const LOOKS = [
 ];
 
 /** The screens that show operators what others did. */
-const FOR_OPERATORS = /^(?:why|policies|sources|as|usage|audit)/;
+const FOR_OPERATORS = /^(?:why|policies|sources|as|evals|usage|audit)/;
 
 /** What shows that a screen is in a state; undefined where it looks as ever. The chat has nothing to wait for. */
 function markOf(screen: string, state: string): string | undefined {

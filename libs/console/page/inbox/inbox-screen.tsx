@@ -3,7 +3,7 @@ import { useObserved } from '@toolloop/react';
 import type { WaitingRequest } from '@toolloop/client';
 import { Icon } from '../parts/icon.js';
 import { RequestView } from '../parts/request-view.js';
-import { groupOf, sentenceOf } from '../parts/request-words.js';
+import { detailOf, groupOf, sentenceOf } from '../parts/request-words.js';
 import { ShareBar } from '../parts/share-bar.js';
 import { Failed, Loading, Notice } from '../parts/states.js';
 import { useChange, useConsole } from '../shell/console-context.js';
@@ -80,6 +80,7 @@ function Row({ entry, isChosen, siblings }: RowProps): ReactNode {
         <span className="row-words">
           <strong>{sentenceOf(entry, words)}</strong>
           <small className="muted">
+            {detailOf(entry) === '' ? '' : `${detailOf(entry)} · `}
             {words.t(`request.${kind}`)}
             {siblings > 1 ? ` · ${words.t('inbox.ofGroup', { n: siblings })}` : ''}
             {requestedBy === undefined ? '' : ` · ${requestedBy}`} · {words.ago(request.expiresAt)}

@@ -8,6 +8,7 @@ import { Icon, type IconName } from './icon.js';
 import { nameOf, summaryOf } from './names.js';
 import { RequestView } from './request-view.js';
 import { isObject, ResultView } from './result-view.js';
+import { VerdictControl } from './verdict.js';
 
 interface CallCardProps {
   readonly call: CallPart;
@@ -48,7 +49,7 @@ export function CallCard({ call, run, isLive = true }: CallCardProps): ReactNode
       {call.progress !== undefined && !record && <progress className="call-progress" aria-label={words.t('call.running')} />}
       {record?.error && <p className="problem">{record.error.safeMessage}</p>}
       {call.request && !record && <RequestView open={call.request} answer={call.answer} isLive={isLive} />}
-      {call.answer && record && <p className="muted small">{answerText(call, words)}</p>}
+      {record && <Answered call={call} />}
       {isOpen && <Details id={details} call={call} run={run} />}
       {call.brought.length > 0 && <Brought call={call} />}
     </article>
@@ -121,6 +122,18 @@ function answerText({ answer }: CallPart, { t }: Words): string {
   if (!answer) return '';
   const said = t(`answered.${answer.decision}`, { by: answer.by });
   return answer.reason === undefined ? said : `${said} “${answer.reason}”`;
+}
+
+/** Who answered what the call asked, and whether that was right. */
+function Answered({ call }: { readonly call: CallPart }): ReactNode {
+  const words = useWords();
+  if (!call.answer) return null;
+  return (
+    <>
+      <p className="muted small">{answerText(call, words)}</p>
+      {call.request?.kind === 'approval' && <VerdictControl approvalId={call.request.request.approvalId} />}
+    </>
+  );
 }
 
 interface DetailsProps {

@@ -5,7 +5,7 @@ import type { ApprovalRequest, Endorsable } from '@toolloop/protocol';
 import { isJsonObject } from '../office/json-lines.js';
 import { useConsole, useWords } from '../shell/console-context.js';
 import { Icon } from './icon.js';
-import { groupOf, sentenceOf } from './request-words.js';
+import { detailOf, groupOf, sentenceOf } from './request-words.js';
 import type { Answering, RequestViewProps } from './request-view.js';
 
 type DecisionProps = Pick<Answering, 'isBusy' | 'send'> & {
@@ -111,7 +111,7 @@ function Together({ approvalId }: { readonly approvalId: string }): ReactNode {
       </label>
       <ul>
         {others.map((other) => (
-          <li key={other.id}>{sentenceOf(other, words)}</li>
+          <li key={other.id}>{[sentenceOf(other, words), detailOf(other)].filter(Boolean).join(' · ')}</li>
         ))}
       </ul>
     </div>

@@ -1,6 +1,6 @@
 import type { WaitingRequest } from '@toolloop/client';
 import type { Words } from '../words/words.js';
-import { nameOf } from './names.js';
+import { nameOf, summaryOf } from './names.js';
 
 /** The request in one sentence. */
 export function sentenceOf({ kind, request }: WaitingRequest, { t }: Words): string {
@@ -8,6 +8,11 @@ export function sentenceOf({ kind, request }: WaitingRequest, { t }: Words): str
   if (kind === 'question') return request.question;
   const preview = kind === 'approval' ? request.preview?.sentence : undefined;
   return preview ?? nameOf(request.tool, request.presentation);
+}
+
+/** What tells a request from others of its kind, where its sentence does not. */
+export function detailOf({ kind, request }: WaitingRequest): string {
+  return kind === 'approval' && request.preview === undefined ? summaryOf(request.args) : '';
 }
 
 /** The requests of which one decision can be taken: calls of one kind that a step makes, all of which the person may decide. */

@@ -4,8 +4,10 @@ import type { CallPart, RunView } from '@toolloop/react';
 import { Icon } from '../parts/icon.js';
 import { useLoaded } from '../parts/loaded.js';
 import { nameOf } from '../parts/names.js';
+import { useVerdict } from '../parts/verdict.js';
 import { useConsole } from '../shell/console-context.js';
 import { go } from '../shell/route.js';
+import type { WordKey } from '../words/words.js';
 
 type Asked = 'cancel' | 'fork' | 'undo' | 'rehearse' | 'keep';
 
@@ -111,15 +113,26 @@ function Confirm({ asked, run: { runId }, view, conversationId, onClose }: Confi
 }
 
 /** The commands that make files of a run. They are for the machine of a developer, where the files belong: a browser has no repository. */
-const KEPT = [
-  ['run.keepTest', (runId: string) => `npx toolloop runs test ${runId} --out test/runs`],
-  ['run.keepCase', (runId: string) => `npx toolloop runs case ${runId} --to evals/cases.json`],
-  ['run.keepWrong', (runId: string) => `npx toolloop runs case ${runId} --to evals/cases.json --verdict wrong`],
-] as const;
+function keptBy(runId: string, who: string, why: string | undefined): readonly (readonly [name: WordKey, command: string])[] {
+  const said = why === undefined ? '' : ` --why ${shellText(why)}`;
+  return [
+    ['run.keepTest', `npx toolloop runs test ${runId} --out test/runs ${who}`],
+    ['run.keepCase', `npx toolloop runs case ${runId} --to evals/cases.json ${who}`],
+    ['run.keepWrong', `npx toolloop runs case ${runId} --to evals/cases.json --verdict wrong${said} ${who}`],
+  ];
+}
+
+/** A text as one word of a shell. */
+function shellText(text: string): string {
+  return /^[\w@.:/-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
+}
 
 function Keep({ runId, onClose }: { readonly runId: string; readonly onClose: () => void }): ReactNode {
-  const { words, announce } = useConsole();
+  const { words, announce, session } = useConsole();
   const { t } = words;
+  const verdict = useVerdict();
+  const who = `--app dist/app.module.js --actor ${shellText(session.actor.id ?? '')} --tenant ${shellText(session.tenant)}`;
+  const commands = keptBy(runId, who, verdict?.verdict === 'wrong' ? verdict.why : undefined);
   const copy = (command: string): void => void navigator.clipboard.writeText(command).then(() => announce(t('run.keepCopied')));
   return (
     <dialog
@@ -131,13 +144,13 @@ function Keep({ runId, onClose }: { readonly runId: string; readonly onClose: ()
       <h2>{t('run.keep')}</h2>
       <p>{t('run.keepLead')}</p>
       <ul className="plain">
-        {KEPT.map(([name, commandFor]) => (
+        {commands.map(([name, command]) => (
           <li key={name}>
-            <button type="button" className="button" onClick={() => copy(commandFor(runId))}>
+            <button type="button" className="button" onClick={() => copy(command)}>
               {t(name)}
             </button>
             <p>
-              <code>{commandFor(runId)}</code>
+              <code className="code">{command}</code>
             </p>
           </li>
         ))}

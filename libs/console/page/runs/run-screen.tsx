@@ -6,6 +6,7 @@ import { usageText } from '../parts/call-card.js';
 import { Icon } from '../parts/icon.js';
 import { ValueAddress } from '../parts/result-view.js';
 import { Failed, Loading } from '../parts/states.js';
+import { VerdictControl, WithVerdicts } from '../parts/verdict.js';
 import { useConsole } from '../shell/console-context.js';
 import { isWriting } from '../shell/frame.js';
 import { hrefOf } from '../shell/route.js';
@@ -39,35 +40,39 @@ function RunScreen({ runId, path: [asked, value] }: RunScreenProps): ReactNode {
   useScrubKeys(position, last, setAt);
   const addressOf = useCallback((one: string) => hrefOf('runs', runId, 'path', one), [runId]);
   return (
-    <div className="run with-belt">
-      <section className="thread" aria-label={t('run.title')}>
-        <RunHeader runId={runId} state={state} />
-        <nav className="tabs" aria-label={t('run.readings')}>
-          {READINGS.map((one) => (
-            <a key={one} href={hrefOf('runs', runId, one)} aria-current={one === reading ? 'page' : undefined}>
-              {t(one === 'events' ? 'run.log' : one === 'path' ? 'path.title' : `run.${one}`)}
-            </a>
-          ))}
-        </nav>
-        {error && <Failed error={error} />}
-        {progress === 'loading' && !error && <Loading rows={4} />}
-        <div className="reading">
-          {reading === 'story' && (
-            <ValueAddress value={addressOf}>
-              <div className="answer">
-                <RunParts run={shown} isLive={position >= last} />
-                <RunOutcome run={shown} />
-              </div>
-            </ValueAddress>
+    <WithVerdicts runId={runId}>
+      <div className="run with-belt">
+        <section className="thread" aria-label={t('run.title')}>
+          <RunHeader runId={runId} state={state} />
+          <nav className="tabs" aria-label={t('run.readings')}>
+            {READINGS.map((one) => (
+              <a key={one} href={hrefOf('runs', runId, one)} aria-current={one === reading ? 'page' : undefined}>
+                {t(one === 'events' ? 'run.log' : one === 'path' ? 'path.title' : `run.${one}`)}
+              </a>
+            ))}
+          </nav>
+          {error && <Failed error={error} />}
+          {progress === 'loading' && !error && <Loading rows={4} />}
+          <div className="reading">
+            {reading === 'story' && (
+              <ValueAddress value={addressOf}>
+                <div className="answer">
+                  <RunParts run={shown} isLive={position >= last} />
+                  <RunOutcome run={shown} />
+                </div>
+              </ValueAddress>
+            )}
+            {reading === 'timeline' && <Timeline events={events} position={position} />}
+            {reading === 'path' && <ValuePathView run={shown} runId={runId} value={value} />}
+            {reading === 'events' && <EventList events={events} position={position} onMove={setAt} />}
+          </div>
+          {last > 0 && (
+            <Scrubber {...{ position, last, at: events[position - 1]?.timestamp, isLive: progress === 'live' }} onMove={setAt} />
           )}
-          {reading === 'timeline' && <Timeline events={events} position={position} />}
-          {reading === 'path' && <ValuePathView run={shown} runId={runId} value={value} />}
-          {reading === 'events' && <EventList events={events} position={position} onMove={setAt} />}
-        </div>
-        {last > 0 && <Scrubber {...{ position, last, at: events[position - 1]?.timestamp, isLive: progress === 'live' }} onMove={setAt} />}
-      </section>
-      <Belt tools={shown.tools} isOpen={globalThis.innerWidth > 1020} />
-    </div>
+        </section>
+        <Belt tools={shown.tools} isOpen={globalThis.innerWidth > 1020} />
+      </div>
+    </WithVerdicts>
   );
 }
 export default RunScreen; // oxlint-disable-line import/no-default-export -- React's lazy loads a default
@@ -100,6 +105,7 @@ function RunHeader({ runId, state: { run, view, reading, events } }: { readonly 
             </li>
           )}
         </ul>
+        {view.status === 'ended' && <VerdictControl />}
       </div>
       {run && <RunActions run={run} view={view} conversationId={conversationId} />}
     </header>

@@ -21,6 +21,7 @@ const UsageScreen = lazy(() => import('../office/usage-screen.js'));
 const AuditScreen = lazy(() => import('../office/audit-screen.js'));
 const PoliciesScreen = lazy(() => import('../office/policies-screen.js'));
 const SourcesScreen = lazy(() => import('../office/sources-screen.js'));
+const EvalsScreen = lazy(() => import('../evals/evals-screen.js'));
 const ViewAsScreen = lazy(() => import('../office/view-as-screen.js'));
 
 /** The page: the way in, then the console. */
@@ -119,6 +120,8 @@ function Screen({ route: { section, path } }: { readonly route: Route }): ReactN
       return <ToolsScreen selected={first} />;
     case 'why':
       return <WhyScreen key={path.join('/')} tool={first} call={rest} />;
+    case 'evals':
+      return <EvalsScreen selected={first} beside={rest[0]} />;
     case 'usage':
       return <UsageScreen by={first} />;
     case 'audit':

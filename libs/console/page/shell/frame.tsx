@@ -5,6 +5,7 @@ import type { WordKey } from '../words/words.js';
 import { useChange, useConsole } from './console-context.js';
 import { Palette } from './palette.js';
 import { go, hrefOf, type Route } from './route.js';
+import type { Session } from './session.js';
 import { choose, nextTheme, useSettings } from './settings.js';
 
 interface Section {
@@ -15,9 +16,11 @@ interface Section {
   readonly letter: string;
   /** The permission without which it is locked. */
   readonly needs?: string;
+  /** Tells whether the application has what it shows. @default it has */
+  readonly isThere?: (session: Session) => boolean;
 }
 
-export const SECTIONS: readonly Section[] = [
+const SECTIONS: readonly Section[] = [
   { id: 'chat', icon: 'chat', word: 'nav.chat', letter: 'c' },
   { id: 'runs', icon: 'runs', word: 'nav.runs', letter: 'r' },
   { id: 'inbox', icon: 'inbox', word: 'nav.inbox', letter: 'i' },
@@ -26,9 +29,15 @@ export const SECTIONS: readonly Section[] = [
   { id: 'policies', icon: 'policy', word: 'nav.policies', letter: 'p', needs: 'policy' },
   { id: 'sources', icon: 'source', word: 'nav.sources', letter: 's', needs: 'sources' },
   { id: 'as', icon: 'eye', word: 'nav.as', letter: 'v', needs: 'viewAs' },
+  { id: 'evals', icon: 'evals', word: 'nav.evals', letter: 'e', isThere: ({ evaluations }) => evaluations.results },
   { id: 'usage', icon: 'usage', word: 'nav.usage', letter: 'u' },
   { id: 'audit', icon: 'audit', word: 'nav.audit', letter: 'a', needs: 'audit' },
 ];
+
+/** The sections that this application has. */
+export function sectionsOf(session: Session): readonly Section[] {
+  return SECTIONS.filter(({ isThere = () => true }) => isThere(session));
+}
 
 /** What surrounds every screen: where one can go, who one is, and the palette. */
 export function Frame({ route, children }: { readonly route: Route; readonly children: ReactNode }): ReactNode {
@@ -50,7 +59,7 @@ export function Frame({ route, children }: { readonly route: Route; readonly chi
           <span className="brand-name">{place.title}</span>
         </div>
         <ul>
-          {SECTIONS.map((section) => (
+          {sectionsOf(session).map((section) => (
             <NavItem key={section.id} section={section} isHere={route.section === section.id} />
           ))}
         </ul>

@@ -2,7 +2,7 @@ import { type KeyboardEvent, type ReactNode, useEffect, useMemo, useRef, useStat
 import type { ListedTool } from '@toolloop/client';
 import { Icon, type IconName } from '../parts/icon.js';
 import { useConsole } from './console-context.js';
-import { SECTIONS } from './frame.js';
+import { sectionsOf } from './frame.js';
 import { go } from './route.js';
 import { choose, nextTheme, useSettings } from './settings.js';
 
@@ -73,7 +73,7 @@ export function Palette({ onClose }: { readonly onClose: () => void }): ReactNod
 }
 
 function useCommands(typed: string): readonly Command[] {
-  const { words, client, newThread, signOut } = useConsole();
+  const { words, client, session, newThread, signOut } = useConsole();
   const settings = useSettings();
   const [tools, setTools] = useState<readonly ListedTool[]>([]);
   useEffect(() => {
@@ -82,7 +82,7 @@ function useCommands(typed: string): readonly Command[] {
   return useMemo(() => {
     const { t } = words;
     const acts: readonly Command[] = [
-      ...SECTIONS.map(({ id, icon, word, letter }) => ({ id, icon, text: t(word), hint: `g ${letter}`, act: () => go(id) })),
+      ...sectionsOf(session).map(({ id, icon, word, letter }) => ({ id, icon, text: t(word), hint: `g ${letter}`, act: () => go(id) })),
       { id: 'new', icon: 'plus', text: t('chat.new'), act: () => (newThread(), go('chat')) },
       { id: 'theme', icon: 'sun', text: t('look.theme'), act: () => choose({ theme: nextTheme(settings) }) },
       { id: 'language', icon: 'why', text: t('look.language'), act: () => choose({ language: settings.language === 'en' ? 'de' : 'en' }) },
@@ -92,7 +92,7 @@ function useCommands(typed: string): readonly Command[] {
     const wanted = typed.trim().toLowerCase();
     const found = acts.filter(({ id, text }) => `${text} ${id}`.toLowerCase().includes(wanted));
     return [...found, ...runCommand(typed.trim(), t('nav.runs'))].slice(0, MOST_SHOWN);
-  }, [words, settings, tools, typed, newThread, signOut]);
+  }, [words, settings, tools, typed, session, newThread, signOut]);
 }
 
 function toolCommand(id: string, label: string | undefined): Command {

@@ -1,4 +1,4 @@
-import { ToolLoopClient } from '@toolloop/client';
+import { toHttpError, ToolLoopClient } from '@toolloop/client';
 import type { Place } from './place.js';
 
 /** The person who looks at the page, and what it may show them. */
@@ -11,6 +11,8 @@ export interface Session {
   readonly csrf?: string;
   /** Runs are kept, and continue without their reader. */
   readonly durable: boolean;
+  /** The parts of evaluations that the application keeps. */
+  readonly evaluations: { readonly results: boolean; readonly verdicts: boolean };
 }
 
 /** The state of the way in: signed in, or how one could. */
@@ -41,6 +43,32 @@ export async function leave({ own, fetch: send = fetch }: Place): Promise<void> 
 
 export function clientOf({ api, fetch: send }: Place, { csrf }: Session): ToolLoopClient {
   return new ToolLoopClient({ url: api, headers: () => ({ ...(csrf !== undefined && { [HEADER]: csrf }) }), ...(send && { fetch: send }) });
+}
+
+/** A question to a route of the console itself; with a body it sends one. */
+export interface OwnQuestion<Answer> {
+  readonly path: string;
+  readonly body?: object;
+  /** Tells an answer from what a proxy may send in its place. */
+  readonly isAnswer: (value: unknown) => value is Answer;
+}
+
+/** Asks a route of the console itself. */
+export async function askOwn<Answer>(
+  { own, fetch: send = fetch }: Place,
+  { csrf }: Session,
+  { path, body, isAnswer }: OwnQuestion<Answer>,
+): Promise<Answer> {
+  const headers = { ...(csrf !== undefined && { [HEADER]: csrf }), ...(body && { 'content-type': 'application/json' }) };
+  const response = await send(`${own}/${path}`, {
+    headers,
+    cache: 'no-store',
+    ...(body && { method: 'POST', body: JSON.stringify(body) }),
+  });
+  if (!response.ok) throw await toHttpError(response);
+  const answer: unknown = await response.json();
+  if (isAnswer(answer)) return answer;
+  throw new Error(`${path}: HTTP ${response.status}`);
 }
 
 async function readSession({ own, fetch: send = fetch }: Place): Promise<Entry> {

@@ -7,6 +7,8 @@ export type Catalogue = Readonly<Record<WordKey, string>>;
 
 type Values = Readonly<Record<string, string | number>>;
 
+/** An amount below which cents say nothing, such as the cost of an answer. */
+const TINY = 0.1;
 const MINUTE_MS = 60_000;
 const SECOND_MS = 1_000;
 const STEPS = [
@@ -20,6 +22,7 @@ const STEPS = [
 export class Words {
   private readonly plurals: Intl.PluralRules;
   private readonly numbers: Intl.NumberFormat;
+  private readonly percents: Intl.NumberFormat;
   private readonly times: Intl.DateTimeFormat;
   private readonly days: Intl.DateTimeFormat;
   private readonly clocks: Intl.DateTimeFormat;
@@ -31,6 +34,7 @@ export class Words {
   ) {
     this.plurals = new Intl.PluralRules(language);
     this.numbers = new Intl.NumberFormat(language);
+    this.percents = new Intl.NumberFormat(language, { style: 'percent' });
     this.times = new Intl.DateTimeFormat(language, { dateStyle: 'medium', timeStyle: 'short' });
     this.days = new Intl.DateTimeFormat(language, { weekday: 'short', day: 'numeric', month: 'short', timeZone: 'UTC' });
     this.clocks = new Intl.DateTimeFormat(language, { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3 });
@@ -44,6 +48,11 @@ export class Words {
       if (one !== undefined) return (this.plurals.select(Number(value)) === 'one' ? one : other) ?? '';
       return typeof value === 'number' ? this.number(value) : value;
     });
+
+  /** A share from 0 to 1. */
+  percent(share: number): string {
+    return this.percents.format(share);
+  }
 
   number(value: number): string {
     return this.numbers.format(value);
@@ -82,7 +91,10 @@ export class Words {
   }
 
   money(amount: number, currency: string): string {
-    return new Intl.NumberFormat(this.language, { style: 'currency', currency }).format(amount);
+    const isTiny = amount !== 0 && Math.abs(amount) < TINY;
+    return new Intl.NumberFormat(this.language, { style: 'currency', currency, ...(isTiny && { maximumFractionDigits: 4 }) }).format(
+      amount,
+    );
   }
 }
 

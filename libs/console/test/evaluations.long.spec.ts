@@ -1,0 +1,116 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { INestApplication } from '@nestjs/common';
+import { tool } from '@toolloop/core';
+import { DurableModule } from '@toolloop/durable';
+import { verdictsIn } from '@toolloop/evals';
+import { call, calls, ScriptedModel, text } from '@toolloop/testing';
+import type { Browser, Page } from 'playwright-core';
+import { EVALUATIONS } from '../page/fixtures/evaluations.js';
+import { askIn, barriersOn, CHROMIUM, launchChromium, openConsole, picture } from './browser.js';
+import { login, MIA, serveConsole } from './console-app.js';
+
+const why = CHROMIUM === undefined ? ' [skipped: no Chromium is installed]' : '';
+const onChromium = CHROMIUM === undefined ? describe.skip : describe;
+const DELETE = tool({
+  id: 'notes__delete',
+  description: 'Deletes the note.',
+  effect: 'state_change',
+  reveal: 'all',
+  execute: () => 'gone',
+});
+const POLICY = {
+  version: 'v1',
+  allow: ['notes__*'],
+  requireApproval: [{ tools: ['notes__delete'], roles: ['manager'], reason: 'A manager looks at it.' }],
+};
+
+const folder = mkdtempSync(join(tmpdir(), 'console-'));
+const verdicts = join(folder, 'labels', 'verdicts.jsonl');
+let app: INestApplication;
+let url: string;
+let browser: Browser;
+const complained: (readonly string[])[] = [];
+
+async function open(name: string): Promise<Page> {
+  const { page, complaints } = await openConsole(browser, url, [name, 'secret']);
+  complained.push(complaints);
+  return page;
+}
+
+beforeAll(async () => {
+  if (CHROMIUM === undefined) return;
+  for (const { id, report } of EVALUATIONS) writeFileSync(join(folder, `${id}.json`), JSON.stringify(report));
+  const loop = {
+    model: new ScriptedModel([calls(call('notes__delete')), text('It is gone.')]),
+    policy: POLICY,
+    tools: [DELETE],
+    operators: (actor: unknown) => (actor === MIA ? ('all' as const) : false),
+  };
+  ({ app, url } = await serveConsole(
+    { login, evaluations: { results: folder, verdicts } },
+    { loop, modules: [DurableModule.forRoot({ memory: true })] },
+  ));
+  browser = await launchChromium();
+});
+afterAll(async () => {
+  await browser?.close();
+  await app?.close();
+  rmSync(folder, { recursive: true });
+});
+
+onChromium('the console of an application that evaluates', () => {
+  it(`asks a person whether a run and its approval were right, and keeps both answers where evaluations read them${why}`, async () => {
+    const [alice, mia] = [await open('alice'), await open('mia')];
+    await askIn(alice, 'Delete the note.');
+    await mia.locator('.count').waitFor();
+    await mia.goto(`${url}/console#/inbox`);
+    await mia.locator('[data-triage]').waitFor();
+    await mia.locator('#main').focus();
+    for (const key of ['a', 'Enter']) await mia.keyboard.press(key);
+    await alice.locator('.answer .text', { hasText: 'It is gone.' }).waitFor();
+    await alice.getByRole('link', { name: 'Open the run' }).press('Enter');
+    const ofApproval = alice.getByRole('group', { name: 'Was this decision right?' });
+    await ofApproval.getByRole('button', { name: 'Wrong' }).press('Enter');
+    await alice.keyboard.type('She has not read it.');
+    await alice.keyboard.press('Enter');
+    await ofApproval.getByText('She has not read it.').waitFor();
+    const ofRun = alice.getByRole('group', { name: 'Was this run right?' });
+    await ofRun.getByRole('button', { name: 'Right' }).press('Enter');
+    await ofRun.getByText('alice').waitFor();
+    expect(await barriersOn(alice)).toEqual([]);
+    await picture(alice, 'verdicts');
+    await alice.reload();
+    await alice.locator('.said-bar button[aria-pressed=true]').nth(1).waitFor();
+    const said = verdictsIn(verdicts).map(({ verdict, why: reason, approvalId }) => [verdict, reason, approvalId !== undefined]);
+    expect(said).toEqual([
+      ['wrong', 'She has not read it.', true],
+      ['right', undefined, false],
+    ]);
+    expect(await alice.getByRole('link', { name: 'Evaluations' }).count()).toBe(1);
+    await Promise.all([alice.context().close(), mia.context().close()]);
+  });
+
+  it(`shows results side by side, and why a run of a case did not pass${why}`, async () => {
+    const mia = await open('mia');
+    await mia.locator('#main').focus();
+    for (const key of ['g', 'e']) await mia.keyboard.press(key);
+    await mia.getByRole('heading', { name: 'refunds' }).waitFor();
+    await mia.goto(`${url}/console#/evals/refunds-2026-11-25`);
+    await mia.getByLabel('Beside').selectOption('refunds-2026-11-18');
+    await mia.getByText('was 87%').first().waitFor();
+    await mia.getByRole('button', { name: 'Changed' }).press('Enter');
+    await mia.getByRole('button', { name: '0 of 3 was 3 of 3' }).press('Enter');
+    await mia.getByRole('heading', { name: 'Before' }).waitFor();
+    await mia.getByText('Missing: customer_*_getAverageSpend.').first().waitFor();
+    expect(await barriersOn(mia)).toEqual([]);
+    await picture(mia, 'evaluations');
+    await mia.context().close();
+  });
+
+  it(`leaves no error in the log of the browser${why}`, () => {
+    expect(complained.flat()).toEqual([]);
+  });
+});
