@@ -38,8 +38,8 @@ export class Thread extends Observed<ThreadState> {
   readonly conversationId: string;
   private readonly isDurable: boolean;
   private reading = new AbortController();
-  /** The runs that are being resumed: the answer is told by the page that gave it and by the server. */
-  private readonly resuming = new Set<string>();
+  /** The runs that are resumed, and whether one was answered once more meanwhile. */
+  private readonly resuming = new Map<string, boolean>();
 
   constructor(
     private readonly client: ToolLoopClient,
@@ -54,9 +54,7 @@ export class Thread extends Observed<ThreadState> {
   async ask(message: string, options: Pick<Ask, 'rehearse'> = {}): Promise<void> {
     const id = crypto.randomUUID();
     this.show({ turns: [...this.snapshot().turns, { id, question: message, run: EMPTY_RUN }], status: 'answering' });
-    const { conversationId, isDurable: durable } = this;
-    this.reading = new AbortController();
-    const { signal } = this.reading;
+    const { conversationId, isDurable: durable, signal } = this;
     await this.read(id, this.client.ask({ message, conversationId, ...options }, { durable, requestId: id, signal }));
   }
 
@@ -70,9 +68,26 @@ export class Thread extends Observed<ThreadState> {
   /** Reads on a run of the conversation once what it asked is answered, wherever that was. A durable run is read on already. */
   readOn(runId: string): void {
     const turn = this.snapshot().turns.find(({ run }) => run.runId === runId);
-    if (!turn || this.isDurable || this.resuming.has(runId)) return;
-    this.resuming.add(runId);
-    void this.read(turn.id, this.client.resume(runId)).finally(() => this.resuming.delete(runId));
+    if (!turn || this.isDurable) return;
+    const isUnderWay = this.resuming.has(runId);
+    this.resuming.set(runId, isUnderWay);
+    if (!isUnderWay) void this.resume(runId, turn.id).finally(() => this.resuming.delete(runId));
+  }
+
+  /** Resumes a run, and once more where it waits again for something that was answered meanwhile. */
+  private async resume(runId: string, turnId: string): Promise<void> {
+    for (let isAgain = true; isAgain;) {
+      this.resuming.set(runId, false);
+      await this.read(turnId, this.client.resume(runId, this.signal));
+      const turn = this.snapshot().turns.find(({ id }) => id === turnId);
+      isAgain = this.resuming.get(runId) === true && turn?.run.status === 'waiting' && turn.error === undefined;
+    }
+  }
+
+  /** The signal of everything that is read until the page is left. */
+  private get signal(): AbortSignal {
+    if (this.reading.signal.aborted) this.reading = new AbortController();
+    return this.reading.signal;
   }
 
   /** Stops the run that answers. */

@@ -5,12 +5,18 @@ import type { LoopEvent } from '@toolloop/protocol';
 
 /** A server whose answers are sent when the test says so, in any order. */
 class HeldServer {
-  readonly asked: { readonly path: string; readonly send: (response: Response) => void }[] = [];
+  readonly asked: {
+    readonly path: string;
+    readonly signal?: AbortSignal | null | undefined;
+    readonly send: (response: Response) => void;
+  }[] = [];
 
   readonly client = new ToolLoopClient({
     url: 'http://desk.example',
-    fetch: (input) =>
-      new Promise((send) => this.asked.push({ path: new URL(input instanceof Request ? input.url : input).pathname, send })),
+    fetch: (input, init) =>
+      new Promise((send) =>
+        this.asked.push({ path: new URL(input instanceof Request ? input.url : input).pathname, signal: init?.signal, send }),
+      ),
   });
 
   /** Waits until so much was asked. */
@@ -84,5 +90,31 @@ describe('a conversation whose runs are not durable', () => {
     await server.send(1, waiting());
     for (; server.asked.length < 3; await new Promise((resolve) => setTimeout(resolve, 1))) thread.readOn('r');
     expect(server.asked.map(({ path }) => path)).toEqual(['/chat', '/runs/r/resume', '/runs/r/resume']);
+  });
+
+  it('resumes a run once more that was answered while it was resumed, and waits again', async () => {
+    const server = new HeldServer();
+    const thread = new Thread(server.client, { durable: false });
+    const asked = thread.ask('Refund both.');
+    await server.send(0, waiting());
+    await asked;
+    thread.readOn('r');
+    thread.readOn('r'); // the second of two calls, whose answer the first request may not have seen
+    await server.send(1, waiting());
+    await server.until(3);
+    expect(server.asked.map(({ path }) => path)).toEqual(['/chat', '/runs/r/resume', '/runs/r/resume']);
+  });
+
+  it('are read no further once the page is left, those that are resumed too', async () => {
+    const server = new HeldServer();
+    const thread = new Thread(server.client, { durable: false });
+    const asked = thread.ask('Refund it.');
+    await server.send(0, waiting());
+    await asked;
+    thread.readOn('r');
+    await server.until(2);
+    expect(server.asked[1]?.signal?.aborted).toBe(false);
+    thread.leave();
+    expect(server.asked[1]?.signal?.aborted).toBe(true);
   });
 });
