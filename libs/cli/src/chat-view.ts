@@ -1,5 +1,5 @@
 import { styleText } from 'node:util';
-import type { JsonObject, LoopEvent, LoopEventOf, ToolInvocationRecord } from '@toolloop/protocol';
+import type { Citation, JsonObject, LoopEvent, LoopEventOf, ToolInvocationRecord } from '@toolloop/protocol';
 import { waitedFor } from './looks.js';
 import { lineOf, shown } from './output.js';
 
@@ -12,6 +12,8 @@ const NO_ARGUMENTS: JsonObject = {};
 export class ChatView {
   /** `true` while the cursor stands behind text of the model. */
   private isWithinText = false;
+  /** The sources that the model has named since the last step. */
+  private readonly sources: string[] = [];
 
   constructor(
     private readonly write: (text: string) => void,
@@ -21,6 +23,8 @@ export class ChatView {
   show(event: LoopEvent): void {
     if (event.type === 'text-delta') return this.text(shown(event.text));
     if (event.type === 'sub-run') return this.show(event.event);
+    if (event.type === 'citation') this.cite(event.citation);
+    if (event.type === 'step-end') for (const source of this.sources.splice(0)) this.line(source);
     const line = this.lineFor(event);
     if (line !== undefined) this.line(line);
   }
@@ -33,6 +37,13 @@ export class ChatView {
 
   styled(style: Style, text: string): string {
     return this.hasColour ? styleText(style, text, { validateStream: false }) : text;
+  }
+
+  /** Notes a source, for below the text that it is about. */
+  private cite({ title, source, url }: Citation): void {
+    const words = [title ?? source, url].filter((word) => word !== undefined);
+    const line = this.styled('dim', `↗ ${lineOf(words.join(' '))}`);
+    if (!this.sources.includes(line)) this.sources.push(line);
   }
 
   private text(text: string): void {

@@ -1,5 +1,6 @@
 import type {
   ApprovalRequest,
+  Citation,
   ClientCallRequest,
   Decision,
   DirectiveRequest,
@@ -90,6 +91,8 @@ export interface RunView {
   readonly parts: readonly RunPart[];
   readonly tools: readonly BeltTool[];
   readonly subRuns: Readonly<Record<string, RunView>>;
+  /** The sources that the model names for its answer. They come from outside: show their text as text, and their addresses as such. */
+  readonly citations: readonly Citation[];
   readonly usage?: Usage;
   /** The use of each answer of the model, by its step. */
   readonly usageByStep: Readonly<Record<number, Usage>>;
@@ -104,7 +107,16 @@ export interface RunView {
   readonly lastSequence: number;
 }
 
-export const EMPTY_RUN: RunView = { status: 'starting', step: 0, parts: [], tools: [], subRuns: {}, usageByStep: {}, lastSequence: 0 };
+export const EMPTY_RUN: RunView = {
+  status: 'starting',
+  step: 0,
+  parts: [],
+  tools: [],
+  subRuns: {},
+  citations: [],
+  usageByStep: {},
+  lastSequence: 0,
+};
 
 /**
  * Adds an event to the view of its run. An event of a type that it does not know changes nothing but the sequence.
@@ -127,6 +139,8 @@ function changed(view: RunView, event: LoopEvent): RunView {
     case 'text-delta':
     case 'reasoning-delta':
       return withText(view, event);
+    case 'citation':
+      return { ...view, citations: [...view.citations, event.citation] };
     case 'usage':
       return { ...view, usage: event.total, usageByStep: { ...view.usageByStep, [event.step]: event.usage } };
     case 'warning':

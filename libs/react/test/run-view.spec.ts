@@ -77,6 +77,14 @@ function streamed(events: readonly LoopEvent[]): Response {
 }
 
 describe('the view of a run', () => {
+  it('has the sources that the model names, in their order', () => {
+    const [first, second] = [{ url: 'https://weather.example/', title: 'The weather', start: 0, end: 5 }, { source: 'rules.pdf' }];
+    const cites = [first, second].map((citation): LoopEventBody => ({ type: 'citation', step: 2, citation }));
+    const view = viewOf(stamped(...CALL, ...cites, ...ANSWER));
+    expect(view.citations).toEqual([first, second]);
+    expect(view.parts.at(-1)).toMatchObject({ kind: 'text', text: 'It is 42.' });
+  });
+
   it('shows a call from its first letter to its result, the tools that it brought, and the text behind it', () => {
     const events = stamped(...CALL, ...ANSWER);
     expect(callIn(events.slice(0, 4), 'c1')).toMatchObject({ typed: '{"name":"Ann"}', brought: [] });

@@ -283,6 +283,7 @@ const SENT_AS_CUSTOM: ReadonlySet<LoopEvent['type']> = new Set([
   'directive-update',
   'output-delta',
   'citation',
+  'provider-tool',
   'warning',
 ]);
 

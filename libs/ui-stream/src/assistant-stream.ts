@@ -50,6 +50,13 @@ function callIn(event: LoopEvent): ShownCall | undefined {
   return undefined;
 }
 
+/** The source of a citation, which these protocols know by its address alone. */
+function sourceIn(event: LoopEvent): object | undefined {
+  if (event.type !== 'citation' || event.citation.url === undefined) return undefined;
+  const { url, title } = event.citation;
+  return { sourceType: 'url', id: `${event.runId}-source-${event.sequence}`, url, ...(title !== undefined && { title }) };
+}
+
 interface ShownResult {
   readonly result: JsonValue;
   readonly isError?: true;
@@ -99,6 +106,8 @@ function dataLine(event: LoopEvent): string {
   if (event.type === 'text-delta') return line('0', event.text);
   if (event.type === 'reasoning-delta') return line('g', event.text);
   if (event.type === 'tool-result') return resultLine(event);
+  const source = sourceIn(event);
+  if (source) return line('h', source);
   if (event.type === 'step-start') return line('f', { messageId: `${event.runId}-${event.step}` });
   if (event.type === 'step-end')
     return line('e', { finishReason: event.toolCalls > 0 ? 'tool-calls' : 'stop', usage: NO_TOKENS, isContinued: false });
@@ -195,7 +204,13 @@ class TransportStream {
     if (event.type === 'reasoning-delta') return this.text('reasoning', event.text);
     if (event.type === 'run-end') return [set(['messages', this.at, 'status'], finishOf(event))];
     if (event.type === 'pending-request' && event.kind === 'rehearsal') return [set(['messages', this.at, 'rehearsal'], event.request)];
-    return [...this.call(event), ...this.ofCall(event)];
+    const source = sourceIn(event);
+    return source ? this.source(source) : [...this.call(event), ...this.ofCall(event)];
+  }
+
+  private source(source: object): Operation[] {
+    this.open = undefined;
+    return [set(this.part(this.add()), { type: 'source', ...source })];
   }
 
   private text(type: 'text' | 'reasoning', text: string): Operation[] {
@@ -260,6 +275,8 @@ export interface AssistantRequest {
   readonly answers: readonly NamedAnswer[];
   /** The messages of the client's state, with the new one, behind which the answer stands. */
   readonly messages: readonly JsonValue[];
+  /** The client's state beside its messages; absent where it sends none, as a page that was loaded again. */
+  readonly state?: JsonObject;
   /** The tools that the client says it has. */
   readonly tools: readonly DeclaredClientTool[];
 }
@@ -275,14 +292,15 @@ export interface AssistantRequest {
 export function readAssistantRequest(body: JsonValue | undefined): AssistantRequest {
   if (!isJsonObject(body) || !isJsonList(body['commands'])) throw new TypeError('The body must be an object with "commands", a list.');
   const commands = body['commands'].filter(isJsonObject);
-  const state = isJsonObject(body['state']) && isJsonList(body['state']['messages']) ? body['state']['messages'] : [];
+  const { messages, ...state } = isJsonObject(body['state']) ? body['state'] : {};
   const said = commands.flatMap(({ type, message }) => (type === 'add-message' && isJsonObject(message) ? [message] : []));
   const prompt = said.map(textOf).join('\n');
   return {
     ...(typeof body['threadId'] === 'string' && { threadId: body['threadId'] }),
     ...(prompt !== '' && { prompt }),
     answers: commands.flatMap(answerOf),
-    messages: [...state, ...said],
+    messages: [...(isJsonList(messages) ? messages : []), ...said],
+    ...('state' in body && { state }),
     tools: declaredTools(body['tools']),
   };
 }

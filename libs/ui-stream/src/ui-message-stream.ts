@@ -99,7 +99,7 @@ class UiMessageEncoder {
   chunks(event: LoopEvent): Chunk[] {
     const begin = this.hasBegun ? [] : [beginning(event)];
     this.hasBegun = true;
-    return [...begin, ...(this.ofText(event) ?? this.ofCall(event) ?? this.ofRun(event) ?? toData(event))];
+    return [...begin, ...(this.ofText(event) ?? this.ofCall(event) ?? this.ofRun(event) ?? ofAnswer(event) ?? toData(event))];
   }
 
   private ofText(event: LoopEvent): Chunk[] | undefined {
@@ -169,9 +169,11 @@ class UiMessageEncoder {
     const { toolCallId, status, error } = record;
     if (status === 'waiting') return [];
     const known = this.introduced({ toolCallId, tool: record.id, ...(record.args && { args: record.args }) });
-    if (status === 'succeeded') return [...known, { type: 'tool-output-available', toolCallId, output: record.result ?? null }];
+    // It was made on the server: a client that sends its messages by itself once its own calls are made does not do so for this one.
+    const made = { toolCallId, providerExecuted: true };
+    if (status === 'succeeded') return [...known, { type: 'tool-output-available', ...made, output: record.result ?? null }];
     if (error?.code === 'approval_denied') return [...known, { type: 'tool-output-denied', toolCallId }];
-    return [...known, { type: 'tool-output-error', toolCallId, errorText: error?.safeMessage ?? 'The call failed.' }];
+    return [...known, { type: 'tool-output-error', ...made, errorText: error?.safeMessage ?? 'The call failed.' }];
   }
 
   private ofRun(event: LoopEvent): Chunk[] | undefined {
@@ -240,8 +242,24 @@ function toData(event: LoopEvent): Chunk[] {
   if (event.type === 'pending-request' && event.kind === 'question')
     return [{ type: 'data-question', id: event.request.questionId, data: event.request }];
   if (event.type === 'pending-request' && event.kind === 'rehearsal') return [rehearsalChunk(event.request.rehearsalId, event.request)];
-  if (event.type === 'output-delta') return [{ type: 'data-output', id: 'output', data: event.output }];
   return [];
+}
+
+/** The chunk of a part of the model's answer that is neither a text nor a call of ours. */
+function ofAnswer(event: LoopEvent): Chunk[] | undefined {
+  if (event.type === 'citation') return [sourceChunk(event)];
+  if (event.type === 'output-delta') return [{ type: 'data-output', id: 'output', data: event.output }];
+  if (event.type !== 'provider-tool') return undefined;
+  const { id, name, status } = event;
+  return [{ type: 'data-provider-tool', id, data: { name, status } }];
+}
+
+/** The source of a citation; the passages that it is about are in its metadata. */
+function sourceChunk({ sequence, citation }: LoopEventOf<'citation'>): Chunk {
+  const { url, title, source } = citation;
+  const about = { sourceId: `source-${sequence}`, providerMetadata: { toolloop: citation } };
+  if (url !== undefined) return { type: 'source-url', ...about, url, ...(title !== undefined && { title }) };
+  return { type: 'source-document', ...about, mediaType: 'text/plain', title: title ?? source ?? 'A document' };
 }
 
 /**

@@ -103,7 +103,7 @@ describe('toUiMessageStream', () => {
       { type: 'tool-input-delta', toolCallId: 'c1', inputTextDelta: '"ann"}' },
       SHOWN_CALL,
       { type: 'tool-output-available', toolCallId: 'c1', output: 50, preliminary: true },
-      { type: 'tool-output-available', toolCallId: 'c1', output: { sent: true } },
+      { type: 'tool-output-available', toolCallId: 'c1', providerExecuted: true, output: { sent: true } },
     ]);
   });
 
@@ -118,7 +118,7 @@ describe('toUiMessageStream', () => {
     const denied = resultOf({ status: 'denied', error: { code: 'approval_denied', safeMessage: 'Not today.' } });
     expect(chunksOf([CALL, failed])).toEqual([
       SHOWN_CALL,
-      { type: 'tool-output-error', toolCallId: 'c1', errorText: 'The mailer is slow.' },
+      { type: 'tool-output-error', toolCallId: 'c1', providerExecuted: true, errorText: 'The mailer is slow.' },
     ]);
     expect(chunksOf([CALL, denied])).toEqual([SHOWN_CALL, { type: 'tool-output-denied', toolCallId: 'c1' }]);
   });
@@ -139,13 +139,13 @@ describe('toUiMessageStream', () => {
     expect(chunksOf([asks, ...wrapped])).toEqual([
       SHOWN_CALL,
       { type: 'tool-approval-request', approvalId: 'a1', toolCallId: 'c1', reason: 'Mails Ann.' },
-      { type: 'tool-output-available', toolCallId: 'c1', output: 'sent' },
+      { type: 'tool-output-available', toolCallId: 'c1', providerExecuted: true, output: 'sent' },
     ]);
   });
 
   it('does not send a call again that the message of the client shows', () => {
     expect(chunksOf([CALL, resultOf({ result: 'sent' })], { shownCalls: ['c1'] })).toEqual([
-      { type: 'tool-output-available', toolCallId: 'c1', output: 'sent' },
+      { type: 'tool-output-available', toolCallId: 'c1', providerExecuted: true, output: 'sent' },
     ]);
   });
 
