@@ -35,6 +35,8 @@ afterAll(async () => {
   if (folder !== undefined) await rm(folder, { recursive: true, force: true });
 });
 
+const SOURCE = ['https://weather.example/', 'The weather'];
+const CITED = ['It rains', ['source', ...SOURCE], ' today.'];
 const DONE = { injected: [], status: 'ready' };
 const COMPLETE = { status: 'complete' };
 const ALL = PIECES.join('');
@@ -59,6 +61,8 @@ describe('a client of others', () => {
       },
       failedCall: { text: 'The desk is closed.', calls: [['desk__broken', 'output-error', 'The desk is closed.']], ...DONE },
       failedRun: { text: '', calls: [], injected: [], status: 'error: The model could not answer.' },
+      cited: { text: 'It rains today.', sources: [SOURCE] },
+      stopped: { calls: [['desk__close', 'output-available', 'closed']], status: 'ready', requests: 1 },
       approved: { text: 'That is settled.', calls: [['notes__delete', 'output-available', 'deleted n-1']], ...DONE },
       denied: { text: 'That is settled.', calls: [['notes__delete', 'output-denied']], ...DONE },
       question: { text: 'You have said it.', calls: [['desk__size', 'output-available', 'size "M"']], ...DONE },
@@ -105,6 +109,7 @@ describe('a client of others', () => {
       ],
       ...COMPLETE,
     },
+    cited: CITED,
     abort: { hasAll: false },
   };
   const FAILED = { text: 'The desk is closed.', calls: [['desk__broken', 'The desk is closed.', 'error']], ...COMPLETE };
@@ -119,7 +124,9 @@ describe('a client of others', () => {
       denied: { text: 'That is settled.', calls: [['notes__delete', 'A person denied this call.', 'error']], ...COMPLETE },
       question: { text: 'You have said it.', calls: [['desk__size', 'size "M"']], ...COMPLETE },
       clientTool: PICKED,
+      ownTool: PICKED,
       reconnect: RESUMED,
+      resumeState: RESUMED,
     });
   });
 
@@ -152,23 +159,32 @@ describe('a client of others', () => {
         ...COMPLETE,
       },
       clientTool: PICKED,
+      ownTool: PICKED,
     });
   });
 
-  it('shows the stream of the AI SDK in assistant-ui, approvals both ways', () => {
+  it('shows the stream of the AI SDK in assistant-ui: approvals, questions and tools of the page both ways, and reads on', () => {
     expect(told['aiSdk']).toEqual({
       ...TEXTS,
       failedCall: { ...FAILED, calls: [['desk__broken', { error: 'The desk is closed.' }, 'error']] },
       failedRun: { text: '', calls: [], status: 'incomplete', errors: ['The model could not answer.'] },
       approved: { text: 'That is settled.', calls: [['notes__delete', 'deleted n-1']], ...COMPLETE },
       denied: { text: 'That is settled.', calls: [['notes__delete', { error: 'Tool approval denied' }, 'error']], ...COMPLETE },
+      question: { text: 'You have said it.', calls: [['desk__size', 'size "M"']], ...COMPLETE },
+      clientTool: PICKED,
+      ownTool: PICKED,
+      cited: ['It rains today.', ['source', ...SOURCE]],
+      reconnect: { text: ALL, roles: ['user', 'assistant'] },
     });
   });
+
+  const { clientTool: OWN_TOOL } = DESK_ANSWERS;
 
   it.each([
     ['useChat', { abort: { before: 'running', status: 'ready' }, reconnect: AGAIN }],
     ['agUi', { abort: { hasAll: false }, reconnect: READ_ON }],
-    ['transport', { abort: { hasAll: false }, reconnect: RESUMED }],
+    ['transport', { ownTool: OWN_TOOL, abort: { hasAll: false }, reconnect: RESUMED, resumeState: RESUMED }],
+    ['aiSdk', { ownTool: OWN_TOOL, abort: { hasAll: false }, reconnect: { text: ALL, roles: ['user', 'assistant'] } }],
   ])('understands the demo as well, with %s, and reads on in the middle with every event once', (client, more) => {
     expect(briefly(onDesk[client] ?? {})).toEqual({ ...DESK_ANSWERS, ...more });
   });
@@ -181,13 +197,9 @@ describe('a client of others', () => {
       approved: mailed,
       denied: mailed,
       question: { ...quote, calls: [...quote.calls, ...quote.calls] },
+      ownTool: OWN_TOOL,
       abort: { hasAll: false },
     });
-  });
-
-  it('understands the demo with the AI SDK in assistant-ui', () => {
-    const { question: _question, clientTool: _clientTool, ...answers } = DESK_ANSWERS;
-    expect(briefly(onDesk['aiSdk'] ?? {})).toEqual({ ...answers, abort: { hasAll: false } });
   });
 
   it('has the demo mail a receipt for each yes, and for no other answer', () => {

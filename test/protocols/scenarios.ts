@@ -1,6 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Module } from '@nestjs/common';
 import {
+  calledTool,
   clientTool,
   LanguageModel,
   LlmTool,
@@ -32,6 +33,11 @@ class DeskTools {
   @LlmTool({ description: 'Opens a page.', effect: 'read_only', output: Page })
   open(): Page {
     return new Page();
+  }
+
+  @LlmTool({ description: 'Closes the desk, with which the answer ends.', effect: 'read_only', reveal: 'all' })
+  close(): string {
+    return 'closed';
   }
 
   @LlmTool({ description: 'Fails.', effect: 'read_only', reveal: 'all' })
@@ -71,6 +77,7 @@ const NOTES: Scripts = {
   'Read it': [ONE('notes__read', { id: 'n-1' }), text('It is note n-1.')],
   'Open it': [ONE('desk__open'), ONE('page_p-1_title'), text('Its title is First.')],
   'Break it': [ONE('desk__broken'), text('The desk is closed.')],
+  'Close it': [ONE('desk__close')],
   Fail: FAIL,
   'Delete it': [ONE('notes__delete', { id: 'n-1' }), text('That is settled.')],
   'Ask me': [ONE('desk__size'), text('You have said it.')],
@@ -86,6 +93,14 @@ export const DESK: Scripts = {
     text('That is settled.'),
   ],
 };
+
+/** An answer with a source in its middle. */
+const CITED: readonly ModelEvent[] = [
+  { type: 'text-delta', text: 'It rains' },
+  { type: 'citation', citation: { url: 'https://weather.example/', title: 'The weather', start: 0, end: 8 } },
+  { type: 'text-delta', text: ' today.' },
+  { type: 'finish', finishReason: 'stop' },
+];
 
 /** The pieces of the long answer, which takes about a second. */
 export const PIECES: readonly string[] = Array.from({ length: 40 }, (_, index) => `${index} `);
@@ -111,6 +126,7 @@ export class ScenarioModel extends LanguageModel {
     const question = textOf(messages[last]?.content);
     this.asked.push(question);
     if (question.startsWith('Count')) return yield* this.count(signal);
+    if (question === 'Cite it') return yield* CITED;
     const step = messages.slice(last).filter(({ role }) => role === 'assistant').length;
     const answer = this.scripts[question]?.[step];
     yield* (answer ? new ScriptedModel([answer]) : this.unscripted).stream(request, signal);
@@ -154,5 +170,5 @@ export function serveScenarios(model: ScenarioModel): Promise<Served> {
     allow: ['notes__*', 'desk__*', 'page_*_*', 'screen__*'],
     requireApproval: [{ tools: ['notes__delete'], reason: 'A person looks at it.' }],
   };
-  return serveApp({ model, modules: [DeskModule], loop: { policy, tools: [SCREEN] } });
+  return serveApp({ model, modules: [DeskModule], loop: { policy, tools: [SCREEN], stopWhen: calledTool('desk__close') } });
 }

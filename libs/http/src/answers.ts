@@ -366,6 +366,7 @@ export const ANSWERS = {
   }),
   Health: object<Health>({ status: words('ok') }),
   Readiness: object<Pick<ReadyAnswer, 'status'>>({ status: words('ready', 'leaving', 'unavailable') }),
+  AssistantState: object<{ runId: string; state: string }>({ runId: TEXT, state: OPEN }),
   Model: object<{ id: string; object: string; created: string; owned_by: string }>({
     id: TEXT,
     object: words('model'),

@@ -1,6 +1,6 @@
 import { GoneException } from '@nestjs/common';
 import type { RunHandle } from '@toolloop/core';
-import type { FinishReason, LoopEvent, Run } from '@toolloop/protocol';
+import type { FinishReason, JsonObject, JsonValue, LoopEvent, Run } from '@toolloop/protocol';
 
 /** The limits of runs that are read over HTTP and are not durable. */
 export interface OpenRunLimits {
@@ -18,7 +18,12 @@ export interface RunNames {
   readonly owner?: string;
   /** The client's id of its chat. */
   readonly chatId?: string;
+  /** The state of the client behind which the run's answer stands, for a page that is loaded again and has none. */
+  readonly state?: ChatState;
 }
+
+/** The state of a client of the assistant transport. */
+export type ChatState = JsonObject & { readonly messages: readonly JsonValue[] };
 
 /** A run that this process reads for its clients: its events are kept for a while, so that a client that has lost its connection reads on. */
 export class OpenRun {

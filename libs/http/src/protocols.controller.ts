@@ -1,4 +1,4 @@
-import { BadRequestException, Body, Get, Injectable, Param, Post, Req, Res } from '@nestjs/common';
+import { BadRequestException, Body, Get, HttpCode, Injectable, Param, Post, Req, Res } from '@nestjs/common';
 import type { LoopRequest } from '@toolloop/core';
 import { type Ask, isJsonObject, type JsonObject, type JsonValue, type LoopEvent } from '@toolloop/protocol';
 import {
@@ -16,6 +16,7 @@ import {
 } from '@toolloop/ui-stream';
 import { CallerController, CurrentCaller, IdempotencyKey, STRICT } from './caller.js';
 import type { Caller, HttpRequest } from './http-options.js';
+import type { ChatState } from './open-runs.js';
 import { ProtocolAnswers } from './protocol-answers.js';
 import { AskBody } from './requests.dto.js';
 import { RunStreams, type StreamEnds } from './run-streams.js';
@@ -43,10 +44,15 @@ export class ChatTurns {
     return this.streams.send(() => this.streams.watchChat(chatId, caller), encoder, ends, caller);
   }
 
+  /** The state that is kept of the client of a chat in which an answer is under way, with the id of its run; 204 where there is none. */
+  stateOf(chatId: string | undefined, caller: Caller): ReturnType<RunStreams['stateOf']> {
+    return this.streams.stateOf(chatId, caller);
+  }
+
   /** The run that continues with the answers of the turn, or the run of its question. */
   private async eventsOf({ runId, replies = [], answers = [], ...said }: Turn, caller: Caller): Promise<AsyncIterable<LoopEvent>> {
-    const { chatId, isResumable = extrasIn(said.body)['resumable'] === true } = said;
-    const terms = { isResumable, ...(chatId !== undefined && { chatId }) };
+    const { chatId, chatState: state, isResumable = extrasIn(said.body)['resumable'] === true } = said;
+    const terms = { isResumable, state, ...(chatId !== undefined && { chatId }) };
     if (runId !== undefined) {
       await this.answers.give(runId, replies, caller);
       return this.streams.resume(runId, caller, terms);
@@ -136,8 +142,17 @@ export class AssistantController {
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],
   ): Promise<void> {
-    const { threadId: chatId, messages, ...turn } = reading(() => readAssistantRequest(body));
-    return this.turns.answer({ ...turn, body, chatId }, assistantTransportEncoder({ messages }), caller, { request, response });
+    const { threadId: chatId, messages, state, ...turn } = reading(() => readAssistantRequest(body));
+    const encoder = assistantTransportEncoder({ messages });
+    return this.turns.answer({ ...turn, body, chatId, chatState: { ...state, messages } }, encoder, caller, { request, response });
+  }
+
+  /** The `resumeStateApi` of the runtime, for a page that was loaded again and has no state of its own. */
+  @Post('resume-state')
+  @HttpCode(200)
+  state(@Body() body: JsonValue, @CurrentCaller() caller: Caller): ReturnType<RunStreams['stateOf']> {
+    const threadId = isJsonObject(body) ? body['threadId'] : undefined;
+    return this.turns.stateOf(typeof threadId === 'string' ? threadId : undefined, caller);
   }
 
   /** The `resumeApi` of the runtime. */
@@ -148,7 +163,8 @@ export class AssistantController {
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],
   ): Promise<void> {
-    const { threadId, messages } = reading(() => readAssistantRequest(body));
+    const { threadId, state, messages: own } = reading(() => readAssistantRequest(body));
+    const { messages } = state ? { messages: own } : this.turns.stateOf(threadId, caller).state;
     return this.turns.again(threadId, assistantTransportEncoder({ messages, isRepeated: true }), caller, { request, response });
   }
 }
@@ -182,6 +198,8 @@ interface Said extends Partial<Pick<AssistantRequest, 'tools'>> {
 interface Turn extends Said, Partial<Pick<AssistantRequest, 'answers'>>, Partial<Pick<UiMessageRequest, 'runId' | 'replies'>> {
   /** @default what the body says in `resumable` */
   readonly isResumable?: boolean;
+  /** The state of the client behind which the answer stands, for one that loses it. */
+  readonly chatState?: ChatState;
 }
 
 const OPTIONS: ReadonlySet<string> = new Set<keyof Ask>(['rehearse', 'whenBusy']);

@@ -133,6 +133,11 @@ export const CONTROLLERS: readonly DescribedController[] = [
       errors: [403, 404, 409],
       body: bodyOf('the assistant transport', ['commands']),
     },
+    state: {
+      summary: 'Shows the state that a client had when it asked what is answered in its thread.',
+      answers: { 200: one('AssistantState'), 204: NO_MORE },
+      body: bodyOf('the assistant transport', ['threadId']),
+    },
     resume: {
       summary: 'Reads the answer that is under way in a thread again, from its beginning.',
       answers: { 200: stream('the assistant transport'), 204: NO_MORE },

@@ -7,7 +7,7 @@ import type { ServerResponse } from 'node:http';
 import { type AnyResponse, sendEvents } from './event-stream.js';
 import { CallerLimits, ownerKey } from './caller-limits.js';
 import { type Caller, type HttpLimits, type HttpRequest, limitsOf } from './http-options.js';
-import { FallenBehindError, OpenRun, OpenRuns, type RunNames } from './open-runs.js';
+import { type ChatState, FallenBehindError, OpenRun, OpenRuns, type RunNames } from './open-runs.js';
 import { MOST_LISTED } from './pages.js';
 import type { RunListing } from './requests.dto.js';
 import { ServedLoop } from './served-loop.js';
@@ -18,6 +18,8 @@ export interface StreamTerms {
   readonly isResumable?: boolean;
   /** The client's id of its chat, by which the protocol finds the run again. */
   readonly chatId?: string;
+  /** The state of the client that is kept for it with a run that can be resumed. */
+  readonly state?: ChatState | undefined;
 }
 
 /** The request and the response of a stream. */
@@ -122,9 +124,23 @@ export class RunStreams implements OnModuleDestroy {
    * @throws {HttpException} 204 for a chat in which none does.
    */
   watchChat(chatId: string | undefined, caller: Caller): AsyncIterable<LoopEvent> {
+    return this.answering(chatId, caller).read(0);
+  }
+
+  /**
+   * The state of the client behind which the answer of a chat stands, with the id of its run.
+   *
+   * @throws {HttpException} 204 for a chat in which none answers.
+   */
+  stateOf(chatId: string | undefined, caller: Caller): { readonly runId: string; readonly state: ChatState } {
+    const { runId, names } = this.answering(chatId, caller);
+    return { runId, state: names.state ?? { messages: [] } };
+  }
+
+  private answering(chatId: string | undefined, caller: Caller): OpenRun {
     const run = chatId === undefined ? undefined : this.open.ofChat(this.namesOf(caller, { chatId }));
-    if (!run || run.hasEnded || !run.has(0)) throw noMore();
-    return run.read(0);
+    if (run && !run.hasEnded && run.has(0)) return run;
+    throw noMore();
   }
 
   /**
@@ -201,9 +217,9 @@ export class RunStreams implements OnModuleDestroy {
     return { reconnectMs: isResumable ? reconnectMs : 0, keptBytes };
   }
 
-  private namesOf(caller: Caller, { chatId }: StreamTerms): RunNames {
+  private namesOf(caller: Caller, { chatId, state, isResumable }: StreamTerms): RunNames {
     const owner = this.callers.ownerOf(caller);
-    return { ...(owner !== undefined && { owner }), ...(chatId !== undefined && { chatId }) };
+    return { ...(owner !== undefined && { owner }), ...(chatId !== undefined && { chatId }), ...(isResumable && state && { state }) };
   }
 }
 

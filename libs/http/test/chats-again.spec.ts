@@ -105,3 +105,28 @@ describe.each(CHATS)('a client of %s that has lost its stream', (_, chat) => {
     expect((await ask(served, 'alice', chat.asksAgain('left', 'none'), chat.again)).status).toBe(204);
   });
 });
+
+describe('a page of the assistant transport that is loaded again', () => {
+  it('has the state with which it asked, of its own threads alone, and all of the answer behind that', async () => {
+    const model = new GatedModel(['a piece ', 'and more']);
+    const served = await serveApp({ model });
+    const state = { theme: 'dark', messages: [{ id: 'a1', role: 'assistant', parts: [] }] };
+    const asks = { threadId: 'kept', resumable: true, state, commands: [{ type: 'add-message', message: ASKED }] };
+    const response = await ask(served, 'alice', asks, '/ai/assistant');
+    await until(() => model.pulled === 2);
+    await response.body?.cancel();
+    const path = '/ai/assistant/resume-state';
+    expect((await ask(served, 'carl', { threadId: 'kept' }, path)).status).toBe(204);
+    expect((await ask(served, 'alice', { threadId: 'another' }, path)).status).toBe(204);
+    expect((await ask(served, 'alice', { threadId: 7 }, path)).status).toBe(204);
+    const kept = { ...state, messages: [...state.messages, ASKED] };
+    const shown = await ask(served, 'alice', { threadId: 'kept' }, path);
+    const { runId } = (await shown.clone().json()) as { readonly runId: string };
+    expect([shown.status, await shown.json()]).toEqual([200, { runId: await runIdOf(served), state: kept }]);
+    const stream = await ask(served, 'alice', { threadId: 'kept', runId, commands: [] }, '/ai/assistant/resume');
+    model.open();
+    const [, [, transport]] = CHATS as readonly [unknown, readonly [string, ChatAgain]];
+    expect(transport.textIn(await chunksOf(stream))).toBe(JSON.stringify([kept.messages, ['a piece ', 'and more']]));
+    expect((await ask(served, 'alice', { threadId: 'kept' }, path)).status).toBe(204);
+  });
+});

@@ -48,6 +48,7 @@ const OWNED: readonly Row[] = [
   ['GET', '/ai/chat/CHAT/stream', 204, 204],
   ['POST', '/ai/agui/connect', 204, 204, { threadId: 'CHAT', runId: 'r', messages: [] }],
   ['POST', '/ai/assistant/resume', 204, 204, { threadId: 'CHAT', commands: [] }],
+  ['POST', '/ai/assistant/resume-state', 204, 204, { threadId: 'CHAT' }],
   [
     'POST',
     '/v1/chat/completions',

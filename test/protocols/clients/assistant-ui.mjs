@@ -7,10 +7,11 @@ for (const name of ['window', 'document', 'HTMLElement', 'Node', 'MutationObserv
   Object.defineProperty(globalThis, name, { value: name === 'window' ? window : window[name], configurable: true, writable: true });
 const { createElement } = await import('react');
 const { createRoot } = await import('react-dom/client');
-const { AssistantRuntimeProvider, useAssistantTransportRuntime } = await import('@assistant-ui/react');
+const { AssistantRuntimeProvider, useAssistantTool, useAssistantTransportRuntime } = await import('@assistant-ui/react');
 const { useDataStreamRuntime } = await import('@assistant-ui/react-data-stream');
-const { AssistantChatTransport, useChatRuntime } = await import('@assistant-ui/react-ai-sdk');
-const { lastAssistantMessageIsCompleteWithApprovalResponses: isAnswered } = await import('ai');
+const { AssistantChatTransport, useAISDKChat, useChatRuntime } = await import('@assistant-ui/react-ai-sdk');
+const { lastAssistantMessageIsCompleteWithApprovalResponses: isDecided, lastAssistantMessageIsCompleteWithToolCalls: isMade } =
+  await import('ai');
 
 /** The runtimes, as hooks; `seen` collects what they say went wrong. */
 const RUNTIMES = {
@@ -22,24 +23,24 @@ const RUNTIMES = {
       maxSteps: 20, // by itself it takes no answer behind the second step
       onError: (error) => seen.push(error.message),
     }),
-  transport: (seen, body) =>
+  transport: (seen, more) =>
     useAssistantTransportRuntime({
       protocol: 'assistant-transport',
       initialState: { messages: [] },
       api: `${url}/ai/assistant`,
       resumeApi: `${url}/ai/assistant/resume`,
+      ...more,
       headers,
-      body,
       onError: (error) => seen.push(error.message),
       converter: (state, { isSending, pendingCommands }) => ({
         messages: [...state.messages, ...unsent(pendingCommands)].map(toMessage),
         isRunning: isSending,
       }),
     }),
-  aiSdk: (seen) =>
+  aiSdk: (seen, more) =>
     useChatRuntime({
-      transport: new AssistantChatTransport({ api: `${url}/ai/chat`, headers }),
-      sendAutomaticallyWhen: isAnswered,
+      transport: new AssistantChatTransport({ api: `${url}/ai/chat`, headers, ...more }),
+      sendAutomaticallyWhen: (state) => isDecided(state) || isMade(state),
       onError: (error) => seen.push(error.message),
     }),
 };
@@ -56,18 +57,27 @@ function toMessage({ id, role = 'user', parts }, index) {
   return role === 'assistant' ? { ...message, status: { type: 'complete', reason: 'stop' } } : { ...message, attachments: [] };
 }
 
-async function open(hook, body) {
+/** A page with a runtime, and what stands within it: the tools that it has, and the chat of the AI SDK where the runtime is made on one. */
+async function open(hook, { more, tool } = {}) {
   const seen = [];
-  let runtime;
+  let [runtime, chat] = [];
+  const Tool = () => {
+    useAssistantTool(tool);
+    return null;
+  };
+  const Within = () => {
+    chat = useAISDKChat();
+    return tool ? createElement(Tool) : null;
+  };
   const Page = () => {
-    runtime = hook(seen, body);
-    return createElement(AssistantRuntimeProvider, { runtime });
+    runtime = hook(seen, more);
+    return createElement(AssistantRuntimeProvider, { runtime }, createElement(Within));
   };
   const root = createRoot(window.document.getElementById('page').appendChild(window.document.createElement('div')));
   root.render(createElement(Page));
   await until(() => runtime !== undefined);
   const thread = () => runtime.thread;
-  return { seen, thread, close: () => root.unmount() };
+  return { seen, thread, chat: () => chat, close: () => root.unmount() };
 }
 
 function told({ thread, seen }) {
@@ -91,8 +101,8 @@ const isIdle = (page) =>
   !told(page).isRunning &&
   (told(page).calls.length > 0 || told(page).text !== '' || page.seen.length > 0 || told(page).status === 'incomplete');
 
-async function ask(hook, question, answer = async () => undefined) {
-  const page = await open(hook);
+async function ask(hook, question, answer = async () => undefined, options = {}) {
+  const page = await open(hook, options);
   page.thread().append({ role: 'user', content: [{ type: 'text', text: question }] });
   await until(
     () => isIdle(page),
@@ -102,6 +112,15 @@ async function ask(hook, question, answer = async () => undefined) {
   const { isRunning: _isRunning, ...shown } = told(page);
   page.close();
   return shown;
+}
+
+/** The sources stand where they were named. */
+async function cited(hook) {
+  let parts;
+  await ask(hook, scenarios.cited.ask, async ({ thread }) => {
+    ({ content: parts } = thread().getState().messages.at(-1));
+  });
+  return parts.map(({ type, text, url, title }) => (type === 'text' ? text : [type, url, title]));
 }
 
 const settled = (page, text) =>
@@ -128,6 +147,24 @@ const byApproval = (approved) => async (page) => {
   await settled(page, scenarios.approval.said);
 };
 
+/** The answer stands in the data of the question, and the chat is sent on without a message. */
+async function byData(page) {
+  const withAnswer = (part) =>
+    part.type === 'data-question' ? { ...part, data: { ...part.data, answer: scenarios.question.answer } } : part;
+  page.chat().setMessages((messages) => messages.map((message) => ({ ...message, parts: message.parts.map(withAnswer) })));
+  await page.chat().sendMessage();
+  await settled(page, scenarios.question.said);
+}
+
+/** A tool of the page's own, which assistant-ui calls by itself. */
+const ownTool = () => ({
+  toolName: scenarios.clientTool.tool,
+  type: 'frontend',
+  description: 'Is never read: the loop has words of its own for it.',
+  parameters: { type: 'object', properties: {} },
+  execute: async () => scenarios.clientTool.answer,
+});
+
 async function abort(hook, name) {
   const page = await open(hook);
   page.thread().append({ role: 'user', content: [{ type: 'text', text: `Count for ${name}` }] });
@@ -146,8 +183,8 @@ async function abort(hook, name) {
 }
 
 /** A page whose stream breaks in the middle, and that resumes the run: it has all of the answer, each piece once. */
-async function reconnect() {
-  const page = await open(RUNTIMES.transport, { threadId: 'assistant-ui-again', resumable: true });
+async function reconnect(more) {
+  const page = await open(RUNTIMES.transport, { more });
   page.thread().append({ role: 'user', content: [{ type: 'text', text: 'Count for another page' }] });
   await until(
     () => told(page).text.includes('3 '),
@@ -171,6 +208,36 @@ async function reconnect() {
   return { text, roles: after.map(({ role }) => role), errors };
 }
 
+/** A page on the AI SDK whose connection breaks in the middle, and that reads its answer again. */
+async function reconnectAiSdk() {
+  let cut;
+  const breaking = (address, init) => {
+    cut = new AbortController();
+    return fetch(address, { ...init, signal: cut.signal });
+  };
+  const page = await open(RUNTIMES.aiSdk, { more: { fetch: breaking } });
+  page.thread().append({ role: 'user', content: [{ type: 'text', text: 'Count for a page on the AI SDK' }] });
+  await until(
+    () => told(page).text.includes('3 '),
+    () => told(page),
+  );
+  cut.abort();
+  await until(
+    () => !told(page).isRunning,
+    () => told(page),
+  );
+  page.chat().setMessages((messages) => messages.filter(({ role }) => role === 'user'));
+  await page.chat().resumeStream();
+  await until(
+    () => !told(page).isRunning,
+    () => told(page),
+  );
+  const { messages } = page.thread().getState();
+  const { text } = told(page);
+  page.close();
+  return { text, roles: messages.map(({ role }) => role) };
+}
+
 function playsOf(name) {
   const hook = RUNTIMES[name];
   const isAiSdk = name === 'aiSdk';
@@ -180,14 +247,18 @@ function playsOf(name) {
     injected: () => ask(hook, scenarios.injected.ask),
     failedCall: () => ask(hook, scenarios.failedCall.ask),
     failedRun: () => ask(hook, scenarios.failedRun.ask),
+    ...(scenarios.cited && { cited: () => cited(hook) }),
     approved: () => ask(hook, scenarios.approval.ask, isAiSdk ? byApproval(true) : byResult({ approved: true }, scenarios.approval.said)),
     denied: () => ask(hook, scenarios.approval.ask, isAiSdk ? byApproval(false) : byResult({ approved: false }, scenarios.approval.said)),
-    ...(!isAiSdk && {
-      question: () => ask(hook, scenarios.question.ask, byResult(scenarios.question.answer, scenarios.question.said)),
-      clientTool: () => ask(hook, scenarios.clientTool.ask, byResult(scenarios.clientTool.answer, scenarios.clientTool.said)),
-    }),
+    question: () => ask(hook, scenarios.question.ask, isAiSdk ? byData : byResult(scenarios.question.answer, scenarios.question.said)),
+    clientTool: () => ask(hook, scenarios.clientTool.ask, byResult(scenarios.clientTool.answer, scenarios.clientTool.said)),
+    ownTool: () => ask(hook, scenarios.clientTool.ask, (page) => settled(page, scenarios.clientTool.said), { tool: ownTool() }),
     abort: () => abort(hook, `assistant-ui ${name}`),
-    ...(name === 'transport' && { reconnect }),
+    ...(isAiSdk && { reconnect: reconnectAiSdk }),
+    ...(name === 'transport' && {
+      reconnect: () => reconnect({ body: { threadId: 'assistant-ui-again', resumable: true } }),
+      resumeState: () => reconnect({ resumeStateApi: `${url}/ai/assistant/resume-state`, body: { resumable: true } }),
+    }),
   });
 }
 

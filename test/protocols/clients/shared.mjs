@@ -9,6 +9,8 @@ const APPLICATIONS = {
     injected: { ask: 'Open it' },
     failedCall: { ask: 'Break it' },
     failedRun: { ask: 'Fail' },
+    cited: { ask: 'Cite it' },
+    stopped: { ask: 'Close it' },
     approval: { ask: 'Delete it', said: 'That is settled.' },
     question: { ask: 'Ask me', answer: 'M', said: 'You have said it.' },
     clientTool: { ask: 'Pick one', tool: 'screen__pick', answer: 'red', said: 'You have picked one.' },

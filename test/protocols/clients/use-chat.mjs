@@ -73,6 +73,34 @@ const settled = ({ chat }, text) =>
     () => told(chat()),
   );
 
+/** The sources stand beside the text. */
+async function cited() {
+  let sources;
+  const { text } = await ask(scenarios.cited.ask, {}, async ({ chat }) => {
+    const parts = chat().messages.flatMap((message) => message.parts);
+    sources = parts.filter(({ type }) => type === 'source-url').map(({ url, title }) => [url, title]);
+  });
+  return { text, sources };
+}
+
+/** A run that ends with a call which the server has made: a client that sends its messages once all calls are made has none to send. */
+async function stopped() {
+  const sent = [];
+  const counting = (address, init) => {
+    sent.push(address);
+    return fetch(address, init);
+  };
+  const page = await open({ sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls }, counting);
+  await page.chat().sendMessage({ text: scenarios.stopped.ask });
+  await until(
+    () => IDLE.includes(page.chat().status) && isAnswered(page.chat()),
+    () => told(page.chat()),
+  );
+  const { calls, status } = told(page.chat());
+  page.close();
+  return { calls, status, requests: sent.length };
+}
+
 function decide(approved) {
   const options = { sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses };
   return ask(scenarios.approval.ask, options, async (page) => {
@@ -154,6 +182,7 @@ export const useChatPlays = () =>
     injected: () => ask(scenarios.injected.ask),
     failedCall: () => ask(scenarios.failedCall.ask),
     failedRun: () => ask(scenarios.failedRun.ask),
+    ...(scenarios.cited && { cited, stopped }),
     approved: () => decide(true),
     denied: () => decide(false),
     question,
