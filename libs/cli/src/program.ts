@@ -28,7 +28,7 @@ import { addEvals, addRunFiles } from './eval-commands.js';
 import { addMcp } from './mcp-commands.js';
 import { type Answer, CommandError, CommandOutput, failureOf, lineOf } from './output.js';
 
-const manifest: unknown = createRequire(import.meta.url)('../package.json');
+const manifest: unknown = createRequire(import.meta.url)('toolloop/package.json');
 const VERSION = isRecord(manifest) ? String(manifest['version']) : '';
 
 /**
