@@ -3,13 +3,27 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
 import { ConsoleModule, type ConsoleOptions } from '@toolloop/console';
-import { ActorDirectory, ToolLoopModule, type ToolLoopOptions } from '@toolloop/core';
+import { ActorDirectory, tool, ToolLoopModule, type ToolLoopOptions } from '@toolloop/core';
 import { ToolLoopHttpModule, type ToolLoopHttpOptions } from '@toolloop/http';
 import { ScriptedModel, text } from '@toolloop/testing';
 
 export const ALICE = { id: 'alice', name: 'Alice', roles: ['support'] };
 export const MIA = { id: 'mia', name: 'Mia', roles: ['manager'] };
 const GONE = { id: 'gone', name: 'Gone', roles: [] };
+
+/** A tool whose calls a manager decides, by {@link NOTES_POLICY}. */
+export const DELETE_NOTE = tool({
+  id: 'notes__delete',
+  description: 'Deletes the note.',
+  effect: 'state_change',
+  reveal: 'all',
+  execute: () => 'gone',
+});
+export const NOTES_POLICY = {
+  version: 'v1',
+  allow: ['notes__*'],
+  requireApproval: [{ tools: ['notes__delete'], roles: ['manager'], reason: 'A manager looks at it.' }],
+};
 
 class People extends ActorDirectory {
   override find(actorId: string, tenant: string): Promise<unknown> {

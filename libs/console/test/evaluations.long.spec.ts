@@ -3,29 +3,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { INestApplication } from '@nestjs/common';
-import { tool } from '@toolloop/core';
 import { DurableModule } from '@toolloop/durable';
 import { verdictsIn } from '@toolloop/evals';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import type { Browser, Page } from 'playwright-core';
 import { EVALUATIONS } from '../page/fixtures/evaluations.js';
 import { askIn, barriersOn, CHROMIUM, launchChromium, openConsole, picture } from './browser.js';
-import { login, MIA, serveConsole } from './console-app.js';
+import { DELETE_NOTE, login, MIA, NOTES_POLICY, serveConsole } from './console-app.js';
 
 const why = CHROMIUM === undefined ? ' [skipped: no Chromium is installed]' : '';
 const onChromium = CHROMIUM === undefined ? describe.skip : describe;
-const DELETE = tool({
-  id: 'notes__delete',
-  description: 'Deletes the note.',
-  effect: 'state_change',
-  reveal: 'all',
-  execute: () => 'gone',
-});
-const POLICY = {
-  version: 'v1',
-  allow: ['notes__*'],
-  requireApproval: [{ tools: ['notes__delete'], roles: ['manager'], reason: 'A manager looks at it.' }],
-};
 
 const folder = mkdtempSync(join(tmpdir(), 'console-'));
 const verdicts = join(folder, 'labels', 'verdicts.jsonl');
@@ -45,8 +32,8 @@ beforeAll(async () => {
   for (const { id, report } of EVALUATIONS) writeFileSync(join(folder, `${id}.json`), JSON.stringify(report));
   const loop = {
     model: new ScriptedModel([calls(call('notes__delete')), text('It is gone.')]),
-    policy: POLICY,
-    tools: [DELETE],
+    policy: NOTES_POLICY,
+    tools: [DELETE_NOTE],
     operators: (actor: unknown) => (actor === MIA ? ('all' as const) : false),
   };
   ({ app, url } = await serveConsole(

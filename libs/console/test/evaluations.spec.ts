@@ -3,27 +3,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { INestApplication } from '@nestjs/common';
-import { PendingService, tool, ToolLoopService } from '@toolloop/core';
+import { PendingService, ToolLoopService } from '@toolloop/core';
 import { AuditTrail } from '@toolloop/core/audit';
 import type { EvalReport } from '@toolloop/protocol';
 import { verdictsIn } from '@toolloop/evals';
 import { call, calls, ScriptedModel } from '@toolloop/testing';
 import { assertConsole } from '../src/console-options.js';
-import { ALICE, login, MIA, serveConsole } from './console-app.js';
+import { ALICE, DELETE_NOTE, login, MIA, NOTES_POLICY, serveConsole } from './console-app.js';
 
 const HEADER = 'x-toolloop-console';
-const DELETE = tool({
-  id: 'notes__delete',
-  description: 'Deletes the note.',
-  effect: 'state_change',
-  reveal: 'all',
-  execute: () => 'gone',
-});
-const POLICY = {
-  version: 'v1',
-  allow: ['notes__*'],
-  requireApproval: [{ tools: ['notes__delete'], roles: ['manager'], reason: 'A manager looks at it.' }],
-};
 const alice = { actor: ALICE, tenant: 'acme' };
 const mia = { actor: MIA, tenant: 'acme' };
 
@@ -47,8 +35,8 @@ beforeAll(async () => {
   writeFileSync(join(folder, 'cut.json'), '{ "version": 1, "ru');
   const loop = {
     model: new ScriptedModel([calls(call('notes__delete')), calls(call('notes__delete'))]),
-    policy: POLICY,
-    tools: [DELETE],
+    policy: NOTES_POLICY,
+    tools: [DELETE_NOTE],
     operators: (actor: unknown) => (actor === MIA ? ('all' as const) : false),
     audit: { key: 'a key of more than thirty-two bytes, for tests' },
   };

@@ -1,35 +1,22 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { INestApplication } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import { type LoopResult, PendingService, tool, ToolLoopService } from '@toolloop/core';
+import { type LoopResult, PendingService, ToolLoopService } from '@toolloop/core';
 import { RunService } from '@toolloop/core/runs';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { filter, map, type Observable, Subscription } from 'rxjs';
 import { ConsoleFeed } from '../src/console-feed.js';
-import { ALICE, consoleImports, login, MIA } from './console-app.js';
+import { ALICE, consoleImports, DELETE_NOTE, login, MIA, NOTES_POLICY } from './console-app.js';
 
 const alice = { actor: ALICE, tenant: 'acme' };
 const mia = { actor: MIA, tenant: 'acme' };
 const stranger = { actor: MIA, tenant: 'globex' };
 
-const DELETE = tool({
-  id: 'notes__delete',
-  description: 'Deletes the note.',
-  effect: 'state_change',
-  reveal: 'all',
-  execute: () => 'gone',
-});
-const POLICY = {
-  version: 'v1',
-  allow: ['notes__*'],
-  requireApproval: [{ tools: ['notes__delete'], roles: ['manager'], reason: 'A manager looks at it.' }],
-};
-
 let app: INestApplication;
 
 beforeAll(async () => {
   const model = new ScriptedModel([calls(call('notes__delete')), text('Done.'), calls(call('notes__delete'))]);
-  const loop = { model, policy: POLICY, tools: [DELETE] };
+  const loop = { model, policy: NOTES_POLICY, tools: [DELETE_NOTE] };
   const built = await Test.createTestingModule({ imports: consoleImports({ login }, () => undefined, loop) }).compile();
   app = await built.createNestApplication({ logger: false }).init();
 });
