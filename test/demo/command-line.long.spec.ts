@@ -126,7 +126,7 @@ describe('toolloop chat, as a client of the desk,', () => {
     child.stdout.on('data', (chunk: Buffer) => (said += chunk.toString()));
     const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
     child.stdin.end('Tell me all.\nAre you there?\n');
-    while (!said.includes('This answer is long.')) await new Promise((resolve) => setTimeout(resolve, 10));
+    while (!said.includes('This answer is long.') && child.exitCode === null) await new Promise((resolve) => setTimeout(resolve, 10));
     child.kill('SIGINT');
     expect(await ended).toBe(1);
     expect(said).toContain('Stopped.');
