@@ -78,7 +78,7 @@ const model = new ScriptedModel([
   text("I've created and published the post."),
 ]);
 
-/** Readers read; editors create and publish too. Nobody else is told of these tools. */
+/** Readers read; editors create and publish too. No other actor is told of these tools. */
 const policy = { allow: [], roles: { reader: { allow: ['posts__read'] }, editor: { allow: ['posts__*'] } } };
 
 @Module({ imports: [ToolLoopModule.forRoot({ model, policy })], providers: [PostTools] })
@@ -87,7 +87,7 @@ class BlogModule {}
 const editor = { actor: { id: 'ed', roles: ['editor'] }, tenant: 'org_1' };
 const reader = { actor: { id: 'rita', roles: ['reader'] }, tenant: 'org_1' };
 
-/** Lists, calls and loops over the same tools; the callbacks see every call, whoever makes it. */
+/** Lists, calls and loops over the same tools; the callbacks see every call of every caller. */
 export async function ash() {
   return withApplication(BlogModule, async (app) => {
     const loop: ToolLoopService = app.get(ToolLoopService);

@@ -11,7 +11,7 @@ export interface Trial {
   readonly reviewer: Reviewer;
 }
 
-/** What became of a trial. */
+/** The outcome of a trial. */
 export interface TrialOutcome {
   readonly trial: Trial;
   /** Whether the model was shown the injection. */

@@ -81,7 +81,7 @@ function SignedIn({ place, words, session, onLeft }: SignedInProps): ReactNode {
   );
 }
 
-/** Resumes the run of the chat once what it asked is answered, whoever did that: nothing else does where runs are not durable. It looks whenever the list of what waits was read again. */
+/** Resumes the run of the chat once what it asked is answered by any person: nothing else does where runs are not durable. It looks whenever the list of what waits was read again. */
 function Continuation(): ReactNode {
   const { client, pending, thread } = useConsole();
   const { requests } = useObserved(pending);

@@ -12,7 +12,7 @@ interface WhyScreenProps {
   readonly call: readonly string[];
 }
 
-/** The reasons why an actor is offered a tool or not, or what became of one call. */
+/** The reasons why an actor is offered a tool or not, or the outcome of one call. */
 function WhyScreen({ tool, call }: WhyScreenProps): ReactNode {
   const { words, session } = useConsole();
   const { t } = words;
