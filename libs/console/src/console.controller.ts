@@ -68,7 +68,7 @@ export interface SessionView {
   /** Set where runs are kept, and continue without their reader. */
   readonly durable: boolean;
   /** The parts of evaluations that the application keeps. */
-  readonly evaluations: Evaluations['kept'];
+  readonly evaluations: { readonly results: boolean; readonly verdicts: boolean };
   /** Absent where the application's own guard lets people in. */
   readonly csrf?: string;
 }
