@@ -24,9 +24,14 @@ const AS_TEXT = { disallowedSpecial: new Set<string>() };
 export class OpenAiTokenCounter extends TokenCounter {
   private tokenizer: Tokenizer | undefined;
 
-  /** @param encoding the vocabulary; every current model has the default */
+  /**
+   * @param encoding the vocabulary; every current model has the default
+   * @throws Error where `gpt-tokenizer` is not installed
+   */
   constructor(private readonly encoding: OpenAiEncoding = 'o200k_base') {
     super();
+    if (!isInstalled(encoding))
+      throw new Error('OpenAiTokenCounter needs the package gpt-tokenizer, which is not installed. Run: npm install gpt-tokenizer');
   }
 
   override count(text: string): number {
@@ -48,6 +53,14 @@ export type OpenAiEncoding = 'o200k_base' | 'cl100k_base';
 export type Tokenizer = Pick<typeof Encoding, 'countTokens'>;
 
 const require = createRequire(import.meta.url);
+
+function isInstalled(encoding: OpenAiEncoding): boolean {
+  try {
+    return require.resolve(`gpt-tokenizer/encoding/${encoding}`) !== '';
+  } catch {
+    return false;
+  }
+}
 
 /** Loads a vocabulary, which takes some 150 ms and 80 MB: only when tokens are counted, and synchronously, as `count` is. */
 export function loadTokenizer(encoding: OpenAiEncoding): Tokenizer {

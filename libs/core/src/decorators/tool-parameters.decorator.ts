@@ -1,8 +1,6 @@
 import type { Type } from '@nestjs/common';
 import { isObject, type JsonValue, type ValueOrigin } from '@toolloop/protocol';
-import type * as ClassValidator from 'class-validator';
 import type { JSONSchema7Type, JSONSchema7TypeName } from 'json-schema';
-import { createRequire } from 'node:module';
 import 'reflect-metadata';
 import {
   BOOLEAN,
@@ -16,14 +14,8 @@ import {
   optionsOf,
   TEXT,
 } from '../findings/options.js';
+import { classValidator } from '../findings/late-packages.js';
 import { recordMember } from './llm-tool.decorator.js';
-
-const require = createRequire(import.meta.url);
-
-/** Loads class-validator with the first class that needs it: it is a sixth of what the import of this package takes. */
-export function classValidator(): typeof ClassValidator {
-  return require('class-validator') as typeof ClassValidator;
-}
 
 /** The description of a named argument for the model. Overrides the parameter's TypeScript type. */
 export interface ToolParamOptions {

@@ -3,8 +3,8 @@ import { type Audience, isObject } from '@toolloop/protocol';
 import { distance } from 'fastest-levenshtein';
 import 'reflect-metadata';
 import { knownFieldOf, TOOL_FIELD, type ToolFieldOptions } from '../decorators/tool-parameters.decorator.js';
+import { CLASS_TO_PLAIN, missingPackage, transformMetadata } from '../findings/late-packages.js';
 import { validationRulesOf } from './property-metadata.js';
-import { CLASS_TO_PLAIN, transformMetadata as storage } from './transform-metadata.js';
 
 export const AUDIENCES: readonly Audience[] = ['model', 'ui', 'audit'];
 
@@ -142,7 +142,9 @@ interface ExposureFinding {
 function exposesNothing(type: Type): ExposureFinding {
   const problem = `${type.name} exposes no property`;
   if (SCALAR_TYPES.has(type) || OPEN_TYPES.has(type)) return { problem, remedy: "Declare `reveal: 'all'` instead of `output`." };
-  const isMarked = isObject(type.prototype) && storage.getStrategy(type) === 'exposeAll';
+  const missing = missingPackage('class-transformer', `The @Expose() of ${type.name}`);
+  if (missing) return missing;
+  const isMarked = isObject(type.prototype) && transformMetadata().getStrategy(type) === 'exposeAll';
   const remedy = 'Put @Expose() on each property that may be shown';
   return { problem, remedy: isMarked ? `${remedy}; @Expose() on the class exposes none.` : `${remedy}.` };
 }
@@ -207,7 +209,7 @@ interface ExposureOptions {
 function exposuresOf(type: Type): ReadonlyMap<string, Exposure> {
   const exposures = new Map<string, Exposure>();
   const lineage = lineageOf(type);
-  const all = storage.getExposedMetadatas(type);
+  const all = transformMetadata().getExposedMetadatas(type);
   const ordered = all.toSorted((one, other) => lineage.indexOf(one.target) - lineage.indexOf(other.target));
   for (const { propertyName, target, options } of ordered) {
     if (typeof propertyName === 'string') exposures.set(propertyName, { target, options: options ?? {} });
@@ -216,7 +218,7 @@ function exposuresOf(type: Type): ReadonlyMap<string, Exposure> {
 }
 
 function excludedFrom(type: Type): ReadonlySet<string> {
-  return new Set(storage.getExcludedProperties(type, CLASS_TO_PLAIN));
+  return new Set(transformMetadata().getExcludedProperties(type, CLASS_TO_PLAIN));
 }
 
 function isOnlyInput({ toClassOnly, toPlainOnly }: ExposureOptions): boolean {
@@ -225,7 +227,7 @@ function isOnlyInput({ toClassOnly, toPlainOnly }: ExposureOptions): boolean {
 
 function exposedProperty(type: Type, property: string, target: unknown, options: ExposureOptions): ExposedProperty {
   const designType: unknown = Reflect.getMetadata('design:type', type.prototype as object, property);
-  const explicit = storage.findTypeMetadata(type, property) as { typeFunction?: () => unknown } | undefined;
+  const explicit = transformMetadata().findTypeMetadata(type, property) as { typeFunction?: () => unknown } | undefined;
   const shape = () => (explicit?.typeFunction ? explicitShape(explicit.typeFunction) : designShape(designType, target));
   return {
     property,
@@ -299,11 +301,13 @@ function enumKindOf(designType: unknown): ScalarKind | undefined {
 
 /** Returns the transforms of a property in the direction of plain objects, inherited ones first. */
 export function transformsOf(type: Type, property: string): readonly PropertyTransform[] {
-  return storage.findTransformMetadatas(type, property, CLASS_TO_PLAIN).map(({ transformFn, options }) => ({
-    groups: options?.groups,
-    apply: (value, obj, audience): unknown =>
-      transformFn({ value, obj, key: property, type: CLASS_TO_PLAIN, options: { groups: [audience] } }),
-  }));
+  return transformMetadata()
+    .findTransformMetadatas(type, property, CLASS_TO_PLAIN)
+    .map(({ transformFn, options }) => ({
+      groups: options?.groups,
+      apply: (value, obj, audience): unknown =>
+        transformFn({ value, obj, key: property, type: CLASS_TO_PLAIN, options: { groups: [audience] } }),
+    }));
 }
 
 function isMethod(prototype: object, property: string): boolean {

@@ -1,4 +1,4 @@
-import { RE2JS } from 're2js';
+import { re2 } from '../findings/late-packages.js';
 
 /** A pattern on the way to its use. */
 export interface BoundedPattern {
@@ -205,7 +205,7 @@ function linearMatcher(expression: RegExp, largest: number): ((text: string) => 
   const pattern = linearPattern(expression);
   if (pattern === undefined) return undefined;
   try {
-    const compiled = RE2JS.compile(pattern);
+    const compiled = re2().RE2JS.compile(pattern);
     const prepared = preparation(expression);
     return compiled.programSize() > largest ? undefined : (text) => compiled.test(prepared(text));
   } catch {
@@ -226,7 +226,7 @@ function linearPattern(expression: RegExp): string | undefined {
   const translate = ignoreCase && unicode ? foldedToken : linearToken;
   const tokens = tokensOf(source).map((token) => (token === '.' ? (dotAll ? '[^]' : LINE) : translate(token)));
   if (tokens.includes(undefined)) return undefined;
-  return `${ignoreCase ? '(?i)' : ''}${multiline ? '(?m)' : ''}${RE2JS.translateRegExp(tokens.join(''))}`;
+  return `${ignoreCase ? '(?i)' : ''}${multiline ? '(?m)' : ''}${re2().RE2JS.translateRegExp(tokens.join(''))}`;
 }
 
 function isAmbiguous({ source, flags, ignoreCase, multiline, unicode }: RegExp): boolean {

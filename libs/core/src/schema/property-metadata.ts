@@ -6,9 +6,9 @@ import type { MetadataStorage } from 'class-validator';
 import type { ValidationMetadata } from 'class-validator/types/metadata/ValidationMetadata.js';
 import 'reflect-metadata';
 import { Secret } from '../contracts/tool-call.js';
-import { classValidator, isNotNull, toolFieldIn } from '../decorators/tool-parameters.decorator.js';
+import { isNotNull, toolFieldIn } from '../decorators/tool-parameters.decorator.js';
+import { CLASS_TO_PLAIN, classValidator, isInstalled, PLAIN_TO_CLASS, transformMetadata } from '../findings/late-packages.js';
 import { boundedExpression } from './patterns.js';
-import { CLASS_TO_PLAIN, PLAIN_TO_CLASS, transformMetadata as storage } from './transform-metadata.js';
 
 /** One class-validator decorator on one property. */
 export interface ValidationRule {
@@ -32,6 +32,7 @@ export interface ValidationRule {
  * load order of modules makes no difference.
  */
 export function validationRulesOf(type: Type): ValidationRule[] {
+  if (!isInstalled('class-validator')) return [];
   const metadata = lineageStorage(type).getTargetValidationMetadatas(type, '', false, false);
   const inherits = metadata.some(({ target }) => target !== type);
   const ordered = inherits ? metadata.toSorted((one, other) => depthOf(type, other) - depthOf(type, one)) : metadata;
@@ -159,10 +160,10 @@ export function inputPropertiesOf(type: Type): (property: string, recordedType?:
   const arrives = passageOf(type, PLAIN_TO_CLASS);
   const leaves = passageOf(type, CLASS_TO_PLAIN);
   return (property, recordedType) => {
-    const exposure = storage.findExposeMetadata(type, property)?.options;
+    const exposure = transformMetadata().findExposeMetadata(type, property)?.options;
     const design: unknown = Reflect.getMetadata('design:type', type.prototype as object, property) ?? recordedType;
     const audiences = audiencesIn(exposure?.groups);
-    const typed = storage.findTypeMetadata(type, property);
+    const typed = transformMetadata().findTypeMetadata(type, property);
     return {
       valueType: valueTypeOf(property, design, typed),
       designType: designTypeOf(design),
@@ -183,14 +184,14 @@ function looksAtObject(typed: TypeMetadata | undefined): boolean {
 }
 
 function isTransformed(type: Type, property: string): boolean {
-  return storage.findTransformMetadatas(type, property, PLAIN_TO_CLASS).length > 0;
+  return transformMetadata().findTransformMetadatas(type, property, PLAIN_TO_CLASS).length > 0;
 }
 
 /** Tells whether `@Exclude()` and `@Expose()`, on the property and on the class, let a value pass in one direction. */
 function passageOf(type: Type, direction: TransformationType): (property: string) => boolean {
-  const excluded = storage.getExcludedProperties(type, direction);
-  if (storage.getStrategy(type) !== 'excludeAll') return (property) => !excluded.includes(property);
-  const exposed = storage.getExposedProperties(type, direction);
+  const excluded = transformMetadata().getExcludedProperties(type, direction);
+  if (transformMetadata().getStrategy(type) !== 'excludeAll') return (property) => !excluded.includes(property);
+  const exposed = transformMetadata().getExposedProperties(type, direction);
   return (property) => exposed.includes(property) && !excluded.includes(property);
 }
 

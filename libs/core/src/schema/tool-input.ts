@@ -6,14 +6,14 @@ import type { JSONSchema7, JSONSchema7Type, JSONSchema7TypeName } from 'json-sch
 import type { ToolCallContext } from '../contracts/tool-call.js';
 import type { ToolInputCodec } from '../contracts/tool.js';
 import type { ToolMethod } from '../decorators/tool-metadata.js';
-import { BOUNDS, classValidator, TOOL_PARAM, type ToolParameter, type ToolParamOptions } from '../decorators/tool-parameters.decorator.js';
+import { BOUNDS, TOOL_PARAM, type ToolParameter, type ToolParamOptions } from '../decorators/tool-parameters.decorator.js';
+import { classTransformer, classValidator, missingPackage } from '../findings/late-packages.js';
 import { DtoClasses, type DtoFinding, dtoSchema } from './dto-schema.js';
 import { optionalNullRemoval } from './optional-nulls.js';
 import { designTypeOf, enumValues, INPUT_GROUPS, numberNames, type ValueType } from './property-metadata.js';
 import { isJson, type PropertyProblem } from './property-schema.js';
 import { propertyNamesOf } from './subset.js';
 import { pointerSegment } from './validators.js';
-import { classTransformer } from './transform-metadata.js';
 
 /** A codec, and the problems of its declaration. With any, the application does not start. */
 export interface CompiledInput {
@@ -52,6 +52,8 @@ export function withoutAllowed(reserved: readonly string[], allowed: readonly st
 
 /** Compiles the input of a tool that takes a DTO class; it receives an instance. */
 export function compileDtoInput({ at, reserved, type }: Declaration & { readonly type: Type }): CompiledInput {
+  const missing = missingPackage('class-validator', `The schema of ${type.name}`);
+  if (missing) return unusableInput({ at, reserved }, missing);
   const classes = new DtoClasses();
   const { schema, hidden, needsClassValidator, findings, warnings } = dtoSchema(type, classes);
   const told = ({ path, problem, remedy }: DtoFinding): Finding => ({ at, problem: `${path} ${problem}.`, remedy });
@@ -284,10 +286,7 @@ const OPTIONS: ClassTransformOptions = {
 export function instanceBuilder(type: Type, classes = new DtoClasses()): Convert {
   const converters: Converters = new Map();
   if (collect(type, classes, converters)) return (args) => instanceOf(type, converters, args);
-  return (args) => {
-    const instance: unknown = classTransformer().plainToInstance(type, plainCopy(args), OPTIONS);
-    return instance;
-  };
+  return (args): unknown => classTransformer().plainToInstance(type, plainCopy(args), OPTIONS);
 }
 
 /** Makes the converters of a class and of those it holds; false when only class-transformer can convert it. */

@@ -5,7 +5,7 @@ import type { RegExpEngine } from 'ajv/dist/types/index.js';
 import { closest, distance } from 'fastest-levenshtein';
 import type { JSONSchema7 } from 'json-schema';
 import { boundedPattern, expressionOf, foreignMatcher } from './patterns.js';
-import { ajvFormats, ajvModule } from './transform-metadata.js';
+import { ajvFormats, ajvModule } from '../findings/late-packages.js';
 
 /** The deepest arguments that are accepted: far deeper than any real ones, and far shallower than the stack of the code that visits them. */
 const MAX_DEPTH = 100;
