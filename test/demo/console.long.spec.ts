@@ -4,6 +4,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { ToolLoopClient } from '@toolloop/client';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { askIn, barriersOn, CHROMIUM, launchChromium, openConsole, picture } from '../../libs/console/test/browser.js';
 import { ask, closeDesks, serve, type ServedDesk } from './served-desk.js';
@@ -219,6 +220,27 @@ onChromium('the console in a browser', () => {
       await taken;
     }
     await context.close();
+  });
+
+  it(`holds no connection for a run that waits: seven tabs load, wait, and continue${why}`, async () => {
+    const first = await open('alice');
+    const tabs = [first];
+    for (let tab = 1; tab < 7; tab += 1) {
+      const page = await first.context().newPage();
+      tabs.push(page);
+      await page.goto(`${desk.url}/console#/chat`);
+    }
+    for (const page of tabs) {
+      await page.locator('.nav').waitFor();
+      await askIn(page, 'Refund order o-1022');
+      await page.getByText('It waits for someone who may decide about it').waitFor();
+    }
+    const mia = new ToolLoopClient({ url: desk.url, headers: () => ({ authorization: 'Bearer demo-mia' }) });
+    for (const { approvalId } of await mia.approvals()) await mia.decide(approvalId, 'deny', 'One of seven.');
+    for (const page of tabs) await page.getByText('Denied by mia. “One of seven.”').waitFor();
+    for (const page of tabs) await page.locator('.answer .text').first().waitFor();
+    expect(await mia.approvals()).toEqual([]);
+    await first.context().close();
   });
 
   it(`fits 390 pixels, and has told its browser of no error${why}`, async () => {

@@ -32,7 +32,7 @@ import type {
   WaitingRequest,
 } from '@toolloop/protocol';
 import { ConnectionLostError, toHttpError } from './client.error.js';
-import { followRun, readToEnd, type ReconnectOptions } from './event-stream.js';
+import { followRun, type FollowTerms, readToEnd, type ReconnectOptions, lookUntilMoved, type WaitOptions } from './event-stream.js';
 
 /** Options of {@link ToolLoopClient}. */
 export interface ClientOptions {
@@ -48,7 +48,7 @@ export interface ClientOptions {
 }
 
 /** Options of a question. */
-export interface AskOptions {
+export interface AskOptions extends WaitOptions {
   /** Lets the run outlive the connection: it is read on after a loss, and leaving the stream does not stop it. @default false */
   readonly durable?: boolean;
   /** The name of the question: one that is asked again under its name leads to the same run. @default a random one */
@@ -57,7 +57,7 @@ export interface AskOptions {
 }
 
 /** Options of reading a run. */
-export interface ReadOptions {
+export interface ReadOptions extends WaitOptions {
   /** The sequence of the last event that is known already. @default 0 */
   readonly after?: number;
   readonly signal?: AbortSignal;
@@ -106,20 +106,21 @@ export class ToolLoopClient {
    * @throws ConnectionLostError where the connection breaks, and could not be opened again where the run is durable.
    */
   async *ask(ask: Ask, options: AskOptions = {}): AsyncGenerator<LoopEvent, void, undefined> {
-    const { durable = false, requestId = crypto.randomUUID(), signal } = options;
+    const { durable = false, requestId = crypto.randomUUID(), leaveWhenWaiting, signal } = options;
     const headers = { 'idempotency-key': requestId };
     const send = (): Promise<Response> => this.send('/chat', { method: 'POST', body: { ...ask, durable }, headers, signal });
     if (!durable) return yield* this.readOwn(await send(), signal);
     let runId: string | undefined;
     const open = (after: number): Promise<Response> => (runId === undefined ? send() : this.openEvents(runId, after, signal));
-    for await (const event of followRun(open, 0, this.options.reconnect ?? {}, signal)) {
+    const terms = this.followTerms(() => runId ?? '', { leaveWhenWaiting, signal });
+    for await (const event of followRun(open, 0, terms)) {
       runId = event.runId;
       yield event;
     }
   }
 
   /** Starts a durable run without reading it. The same `requestId` leads to the same run. */
-  start(ask: Ask, { requestId, signal }: Omit<AskOptions, 'durable'> = {}): Promise<Run> {
+  start(ask: Ask, { requestId, signal }: Pick<AskOptions, 'requestId' | 'signal'> = {}): Promise<Run> {
     return this.json('/runs', { method: 'POST', body: ask, headers: keyed(requestId), signal });
   }
 
@@ -137,9 +138,10 @@ export class ToolLoopClient {
    *
    * @throws ConnectionLostError where it could not be opened again.
    */
-  events(runId: string, { after = 0, signal }: ReadOptions = {}): AsyncGenerator<LoopEvent, void, undefined> {
-    const open = (last: number): Promise<Response> => this.openEvents(runId, last, signal);
-    return followRun(open, after, this.options.reconnect ?? {}, signal);
+  events(runId: string, { after = 0, ...options }: ReadOptions = {}): AsyncGenerator<LoopEvent, void, undefined> {
+    const open = (last: number): Promise<Response> => this.openEvents(runId, last, options.signal);
+    const terms = this.followTerms(() => runId, options);
+    return followRun(open, after, terms);
   }
 
   /**
@@ -205,7 +207,7 @@ export class ToolLoopClient {
   }
 
   /** Calls a tool by hand, through the same checks as a model's call. A call that fails is no error here: its record says why. */
-  call(tool: string, args: JsonObject = {}, { requestId, signal }: Omit<AskOptions, 'durable'> = {}): Promise<MadeCall> {
+  call(tool: string, args: JsonObject = {}, { requestId, signal }: Pick<AskOptions, 'requestId' | 'signal'> = {}): Promise<MadeCall> {
     return this.json(route`/tools/${tool}`, { method: 'POST', body: { args }, headers: keyed(requestId), signal });
   }
 
@@ -309,6 +311,11 @@ export class ToolLoopClient {
 
   async deleteConversation(conversationId: string): Promise<void> {
     await this.send(route`/conversations/${conversationId}`, { method: 'DELETE' });
+  }
+
+  private followTerms(runIdOf: () => string, { leaveWhenWaiting: times, signal }: Omit<ReadOptions, 'after'>): FollowTerms {
+    const untilMoved = times && ((after: number): Promise<void> => lookUntilMoved(() => this.run(runIdOf()), after, times(signal)));
+    return { ...this.options.reconnect, untilMoved, signal };
   }
 
   /** Reads a run that ends with its reader. To leave it is told by a request of its own: the server waits for a reader who has only lost its connection. */

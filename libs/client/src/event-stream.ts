@@ -1,4 +1,4 @@
-import type { LoopEvent } from '@toolloop/protocol';
+import type { LoopEvent, Run } from '@toolloop/protocol';
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { ConnectionLostError, ToolLoopHttpError } from './client.error.js';
 
@@ -12,8 +12,29 @@ export interface ReconnectOptions {
   readonly delayMs?: number;
 }
 
+/** The times at which to look whether a run that waits has moved, such as those of `setInterval` of `node:timers/promises`. It is left once it has, or the signal is aborted. */
+export type LookTimes = (signal?: AbortSignal) => AsyncIterable<unknown>;
+
+/** Options of a reader that may wait for long. */
+export interface WaitOptions {
+  /**
+   * Leaves the connection while a durable run waits for an answer, and looks at these times whether it has moved; then it reads on. A browser has six connections for each host over
+   * HTTP/1.1, so that the seventh page with a run that waits would not load.
+   *
+   * @default the connection stays open
+   */
+  readonly leaveWhenWaiting?: LookTimes;
+}
+
 /** Opens the stream behind a sequence; 0 for the whole of it. */
 export type OpenStream = (after: number) => Promise<Response>;
+
+/** The terms on which a run is read. */
+export interface FollowTerms extends ReconnectOptions {
+  /** Resolves once a run that waits may have events behind a sequence. Its connection is closed meanwhile. @default it stays open */
+  readonly untilMoved?: ((after: number) => Promise<void>) | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
 
 const LONGEST_DELAY_MS = 30_000;
 /** Statuses that may pass: a limit was reached, or a proxy has no server right now. */
@@ -26,16 +47,17 @@ const PASSING = new Set([408, 425, 429, 502, 503, 504]);
  * @throws ConnectionLostError where no attempt of a series brought an event.
  * @throws ToolLoopHttpError where the server refuses the stream.
  */
-export async function* followRun(
-  open: OpenStream,
-  after: number,
-  { idleMs = 60_000, attempts = 8, delayMs = 250 }: ReconnectOptions,
-  signal?: AbortSignal,
-): AsyncGenerator<LoopEvent, void, undefined> {
-  const reading: Reading = { last: after, failures: 0 };
+export async function* followRun(open: OpenStream, after: number, terms: FollowTerms = {}): AsyncGenerator<LoopEvent, void, undefined> {
+  const { attempts = 8, delayMs = 250, untilMoved, signal } = terms;
+  const reading: Reading = { last: after, failures: 0, isWaiting: false };
   for (;;) {
-    const { isOver, cause } = yield* readStretch(open, reading, idleMs, signal);
+    const { isOver, cause } = yield* readStretch(open, reading, terms);
     if (isOver) return;
+    if (reading.isWaiting && untilMoved) {
+      reading.isWaiting = false;
+      await untilMoved(reading.last);
+      continue;
+    }
     reading.failures += 1;
     if (reading.failures > attempts) throw new ConnectionLostError(reading.last, cause);
     const delay = Math.min(delayMs * 2 ** (reading.failures - 1), LONGEST_DELAY_MS);
@@ -43,10 +65,31 @@ export async function* followRun(
   }
 }
 
-/** The state of a reader: the sequence of the last event it has, and the attempts since then. */
+/**
+ * Looks at each of these times whether a run has events behind a sequence. Its status says nothing of that: it may be another a moment earlier. One that is not durable is not waited
+ * for, since it says no more before it is resumed.
+ *
+ * @throws ToolLoopHttpError where the server refuses to show the run.
+ */
+export async function lookUntilMoved(look: () => Promise<Run>, after: number, times: AsyncIterable<unknown>): Promise<void> {
+  const iterator = times[Symbol.asyncIterator]();
+  try {
+    while ((await iterator.next()).done !== true) {
+      const run = await look().catch((error: unknown) => {
+        if (!mayPass(error)) throw error;
+      });
+      if (run && (run.lastSequence > after || run.status === 'ended' || !run.durable)) return;
+    }
+  } finally {
+    await iterator.return?.();
+  }
+}
+
+/** The state of a reader: the sequence of the last event it has, the attempts since then, and whether that event says that the run waits. */
 interface Reading {
   last: number;
   failures: number;
+  isWaiting: boolean;
 }
 
 /** The end of one connection: that of the run, or a loss. */
@@ -58,14 +101,13 @@ interface Stretch {
 async function* readStretch(
   open: OpenStream,
   reading: Reading,
-  idleMs: number,
-  signal?: AbortSignal,
+  { idleMs = 60_000, untilMoved, signal }: FollowTerms,
 ): AsyncGenerator<LoopEvent, Stretch, undefined> {
   try {
     const response = await open(reading.last);
     if (response.status === 204) return { isOver: true }; // the run has ended, and everything of it was shown
-    for await (const event of readRun(response, reading.last, idleMs)) {
-      Object.assign(reading, { last: event.sequence, failures: 0 });
+    for await (const event of readRun(response, { after: reading.last, idleMs, isLeftWaiting: untilMoved !== undefined })) {
+      Object.assign(reading, { last: event.sequence, failures: 0, isWaiting: isWait(event) });
       yield event;
       if (endsRun(event)) return { isOver: true };
       signal?.throwIfAborted(); // what had arrived before is not shown any more
@@ -86,7 +128,7 @@ async function* readStretch(
 export async function* readToEnd(response: Response, idleMs = 60_000, signal?: AbortSignal): AsyncGenerator<LoopEvent, void, undefined> {
   let last = 0;
   try {
-    for await (const event of readRun(response, 0, idleMs)) {
+    for await (const event of readRun(response, { after: 0, idleMs })) {
       last = event.sequence;
       yield event;
       if (event.type === 'run-end') return;
@@ -101,15 +143,30 @@ export async function* readToEnd(response: Response, idleMs = 60_000, signal?: A
 
 /** A run that waits for a person ends its stretch with a `run-end` too, and continues later. */
 function endsRun(event: LoopEvent): boolean {
-  return event.type === 'run-end' && event.finishReason !== 'waiting';
+  return event.type === 'run-end' && !isWait(event);
+}
+
+function isWait(event: LoopEvent): boolean {
+  return event.type === 'run-end' && event.finishReason === 'waiting';
+}
+
+interface StretchTerms {
+  readonly after: number;
+  readonly idleMs: number;
+  /** Leaves where the last event that has arrived is a wait: what came after an older one arrives with it. @default false */
+  readonly isLeftWaiting?: boolean;
 }
 
 /** The events behind a sequence, each once. */
-async function* readRun({ body }: Response, after: number, idleMs: number): AsyncGenerator<LoopEvent, void, undefined> {
+async function* readRun(
+  { body }: Response,
+  { after, idleMs, isLeftWaiting = false }: StretchTerms,
+): AsyncGenerator<LoopEvent, void, undefined> {
   const messages: EventSourceMessage[] = [];
   const parser = createParser({ onEvent: (message) => void messages.push(message) });
   const decoder = new TextDecoder();
   let last = after;
+  let isWaiting = false;
   for await (const chunk of chunksOf(body, idleMs)) {
     parser.feed(decoder.decode(chunk, { stream: true }));
     for (const { event, data } of messages.splice(0)) {
@@ -117,8 +174,10 @@ async function* readRun({ body }: Response, after: number, idleMs: number): Asyn
       const loopEvent = toLoopEvent(data);
       if (loopEvent.sequence <= last) continue;
       last = loopEvent.sequence;
+      isWaiting = isWait(loopEvent);
       yield loopEvent;
     }
+    if (isWaiting && isLeftWaiting) return;
   }
 }
 

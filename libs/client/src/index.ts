@@ -1,7 +1,7 @@
 export { ToolLoopClient } from './client.js';
 export type { AskOptions, ClientOptions, PendingSelection, ReadOptions } from './client.js';
 export { ConnectionLostError, toHttpError, ToolLoopHttpError } from './client.error.js';
-export type { ReconnectOptions } from './event-stream.js';
+export type { LookTimes, ReconnectOptions, WaitOptions } from './event-stream.js';
 export type {
   Amendment,
   AnsweredRequest,

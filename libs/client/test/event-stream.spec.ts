@@ -28,6 +28,15 @@ function refusal(status: number, body: string, headers: Record<string, string> =
   return (response) => void response.writeHead(status, headers).end(body);
 }
 
+function json(body: object): Answer {
+  return (response) => void response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+}
+
+/** Looks whether a run has moved, again and again. */
+async function* atOnce(): AsyncGenerator<void> {
+  for (;;) yield await Promise.resolve();
+}
+
 /** A client of a server that gives these answers, one a request, and the `Last-Event-ID` of each request. */
 async function clientOf(answers: readonly Answer[], reconnect: ClientOptions['reconnect'] = {}) {
   const asked: (string | undefined)[] = [];
@@ -61,6 +70,32 @@ describe('the events of a run', () => {
     const { client, asked } = await clientOf([stream(frame(8, 'run-end', { finishReason: 'waiting' })), refusal(204, '')]);
     expect(await sequencesOf(client, 7)).toEqual([8]);
     expect(asked).toEqual(['7', '8']);
+  });
+
+  it('hold no connection while the run waits, where its reader leaves then, and are read on once it has moved', async () => {
+    const { client, asked } = await clientOf([
+      stream(frame(1, 'run-end', { finishReason: 'waiting' }) + frame(2, 'run-end', { finishReason: 'waiting' }), true),
+      refusal(503, ''),
+      json({ status: 'running', durable: true, lastSequence: 2 }),
+      json({ status: 'waiting', durable: true, lastSequence: 3 }),
+      stream(frame(3) + frame(4, 'run-end', END)),
+    ]);
+    const read: number[] = [];
+    for await (const { sequence } of client.events('r-1', { leaveWhenWaiting: atOnce })) read.push(sequence);
+    expect(read).toEqual([1, 2, 3, 4]);
+    expect(asked).toEqual([undefined, undefined, undefined, undefined, '2']);
+  });
+
+  it('are read on at once of a run that is not durable, which does not move by itself, and not of one that may not be seen any more', async () => {
+    const waits = stream(frame(1, 'run-end', { finishReason: 'waiting' }), true);
+    const notDurable = await clientOf([waits, json({ status: 'waiting', durable: false, lastSequence: 1 }), refusal(204, '')]);
+    const read: number[] = [];
+    for await (const { sequence } of notDurable.client.events('r-1', { leaveWhenWaiting: atOnce })) read.push(sequence);
+    expect(read).toEqual([1]);
+    const gone = await clientOf([waits, refusal(404, '{"code":"unknown_run"}')]);
+    const events = gone.client.events('r-1', { leaveWhenWaiting: atOnce });
+    await events.next();
+    await expect(events.next()).rejects.toMatchObject({ code: 'unknown_run' });
   });
 
   it('are asked for again after a stream that fell silent, one that failed, and one with what is no event', async () => {

@@ -1,5 +1,6 @@
 import { useEffect, useMemo, useSyncExternalStore } from 'react';
 import type { ToolLoopClient } from '@toolloop/client';
+import type { Notices } from './look-times.js';
 import type { Observed } from './observed.js';
 import { PendingList, type PendingState } from './pending-list.js';
 import { RunReader, type RunState } from './run-reader.js';
@@ -18,10 +19,15 @@ export function useObserved<State>({ subscribe, snapshot }: Observed<State>): St
  * return <form onSubmit={() => void thread.ask(text)}>…</form>;
  */
 export function useToolLoop(client: ToolLoopClient, options: ThreadOptions = {}): ThreadState & { readonly thread: Thread } {
-  const { conversationId, durable } = options;
+  const { conversationId, durable, notices } = options;
   const thread = useMemo(
-    () => new Thread(client, { ...(conversationId !== undefined && { conversationId }), ...(durable !== undefined && { durable }) }),
-    [client, conversationId, durable],
+    () =>
+      new Thread(client, {
+        ...(conversationId !== undefined && { conversationId }),
+        ...(durable !== undefined && { durable }),
+        ...(notices && { notices }),
+      }),
+    [client, conversationId, durable, notices],
   );
   useEffect(() => () => thread.leave(), [thread]);
   return { ...useObserved(thread), thread };
@@ -33,8 +39,8 @@ export function useToolLoop(client: ToolLoopClient, options: ThreadOptions = {})
  * @example
  * const { view, reading } = useRun(client, runId);
  */
-export function useRun(client: ToolLoopClient, runId: string): RunState {
-  const reader = useMemo(() => new RunReader(client, runId), [client, runId]);
+export function useRun(client: ToolLoopClient, runId: string, { notices }: { readonly notices?: Notices } = {}): RunState {
+  const reader = useMemo(() => new RunReader(client, runId, notices), [client, runId, notices]);
   useEffect(() => {
     const left = new AbortController();
     void reader.follow(left.signal);

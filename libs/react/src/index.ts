@@ -1,4 +1,5 @@
 export { useObserved, usePending, useRun, useToolLoop } from './hooks.js';
+export type { Notices } from './look-times.js';
 export { Observed } from './observed.js';
 export { PendingList } from './pending-list.js';
 export type { PendingState } from './pending-list.js';

@@ -1,5 +1,6 @@
 import type { Run, ToolLoopClient } from '@toolloop/client';
 import type { LoopEvent } from '@toolloop/protocol';
+import { LookTimes, type Notices } from './look-times.js';
 import { isAbort, Observed, toError } from './observed.js';
 import { EMPTY_RUN, type RunView, withEvent } from './run-view.js';
 
@@ -21,12 +22,15 @@ const GATHER_MS = 16;
 export class RunReader extends Observed<RunState> {
   private readonly gathered: LoopEvent[] = [];
   private timer: ReturnType<typeof setTimeout> | undefined;
+  private readonly looks: LookTimes;
 
   constructor(
     private readonly client: ToolLoopClient,
     readonly runId: string,
+    notices?: Notices,
   ) {
     super({ events: [], view: EMPTY_RUN, reading: 'loading' });
+    this.looks = new LookTimes(notices);
   }
 
   /** Reads until the run has ended, or the signal is aborted. */
@@ -34,7 +38,8 @@ export class RunReader extends Observed<RunState> {
     try {
       this.show({ run: await this.client.run(this.runId) });
       const { lastSequence } = this.snapshot().view;
-      for await (const event of this.client.events(this.runId, { after: lastSequence, signal })) this.take(event);
+      const reading = { after: lastSequence, leaveWhenWaiting: this.looks.times, signal };
+      for await (const event of this.client.events(this.runId, reading)) this.take(event);
       this.showGathered();
       this.show({ reading: 'complete', run: await this.client.run(this.runId) });
     } catch (thrown) {

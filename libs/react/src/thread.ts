@@ -1,5 +1,6 @@
 import type { AnsweredRequest, Ask, ToolLoopClient } from '@toolloop/client';
 import type { LoopEvent, PendingReply } from '@toolloop/protocol';
+import { LookTimes, type Notices } from './look-times.js';
 import { isAbort, Observed, toError } from './observed.js';
 import { EMPTY_RUN, type RunView, withEvent } from './run-view.js';
 
@@ -25,6 +26,8 @@ export interface ThreadOptions {
   readonly conversationId?: string;
   /** Lets runs outlive the page and be read again. @default true */
   readonly durable?: boolean;
+  /** Tells that a run may have moved. @default none: one that waits is looked at every 3 s while the page is shown */
+  readonly notices?: Notices;
 }
 
 /**
@@ -37,17 +40,19 @@ export interface ThreadOptions {
 export class Thread extends Observed<ThreadState> {
   readonly conversationId: string;
   private readonly isDurable: boolean;
+  private readonly looks: LookTimes;
   private reading = new AbortController();
   /** The runs that are resumed, and whether one was answered once more meanwhile. */
   private readonly resuming = new Map<string, boolean>();
 
   constructor(
     private readonly client: ToolLoopClient,
-    { conversationId = crypto.randomUUID(), durable = true }: ThreadOptions = {},
+    { conversationId = crypto.randomUUID(), durable = true, notices }: ThreadOptions = {},
   ) {
     super({ turns: [], status: 'idle' });
     this.conversationId = conversationId;
     this.isDurable = durable;
+    this.looks = new LookTimes(notices);
   }
 
   /** Asks, and resolves once the answer is complete or waits for someone. */
@@ -55,18 +60,20 @@ export class Thread extends Observed<ThreadState> {
     const id = crypto.randomUUID();
     this.show({ turns: [...this.snapshot().turns, { id, question: message, run: EMPTY_RUN }], status: 'answering' });
     const { conversationId, isDurable: durable, signal } = this;
-    await this.read(id, this.client.ask({ message, conversationId, ...options }, { durable, requestId: id, signal }));
+    const reading = { durable, requestId: id, leaveWhenWaiting: this.looks.times, signal };
+    await this.read(id, this.client.ask({ message, conversationId, ...options }, reading));
   }
 
-  /** Answers what a call asks, and reads on. A durable run is read on already. */
+  /** Answers what a call asks, and reads on. */
   async answer(runId: string, reply: PendingReply): Promise<AnsweredRequest> {
     const answered = await this.client.answer(runId, reply);
     this.readOn(runId);
     return answered;
   }
 
-  /** Reads on a run of the conversation once what it asked is answered, wherever that was. A durable run is read on already. */
+  /** Reads on a run of the conversation once what it asked is answered, wherever that was. A durable one continues by itself, and is found sooner. */
   readOn(runId: string): void {
+    this.looks.now();
     const turn = this.snapshot().turns.find(({ run }) => run.runId === runId);
     if (!turn || this.isDurable) return;
     const isUnderWay = this.resuming.has(runId);
@@ -94,6 +101,7 @@ export class Thread extends Observed<ThreadState> {
   async stop(): Promise<void> {
     const { run } = this.snapshot().turns.at(-1) ?? {};
     if (run?.runId !== undefined && run.status !== 'ended') await this.client.cancel(run.runId);
+    this.looks.now();
     if (!this.isDurable || run?.runId === undefined) this.leave();
   }
 

@@ -118,3 +118,62 @@ describe('a conversation whose runs are not durable', () => {
     expect(server.asked[1]?.signal?.aborted).toBe(true);
   });
 });
+
+/** What the server says of a durable run that waits. */
+function waitingRun(lastSequence: number): Response {
+  return Response.json({ runId: 'r', status: 'waiting', durable: true, lastSequence });
+}
+
+/** The stream of what follows until the run ends. */
+function ended(): Response {
+  const usage = { inputTokens: 0, outputTokens: 0 };
+  const end: LoopEvent = { type: 'run-end', runId: 'r', sequence: 2, timestamp: AT, finishReason: 'stop', steps: 1, text: '', usage };
+  return new Response(`data: ${JSON.stringify(end)}\n\n`, { headers: { 'content-type': 'text/event-stream' } });
+}
+
+/** Notices that a test gives. */
+class Told {
+  readonly watchers = new Set<() => void>();
+
+  readonly watch = (watcher: () => void): (() => void) => {
+    this.watchers.add(watcher);
+    return () => void this.watchers.delete(watcher);
+  };
+
+  tell(): void {
+    for (const watcher of this.watchers) watcher();
+  }
+}
+
+describe('a conversation whose durable run waits', () => {
+  it('looks whether it has moved at a notice, at once after an answer, and reads on', async () => {
+    const server = new HeldServer();
+    const told = new Told();
+    const thread = new Thread(server.client, { notices: told.watch });
+    const asked = thread.ask('Refund it.');
+    await server.send(0, waiting());
+    while (told.watchers.size === 0) await new Promise((resolve) => setTimeout(resolve, 1));
+    told.tell();
+    await server.until(2);
+    told.tell(); // while the answer to the look may be older than the change
+    await server.send(1, waitingRun(1));
+    await server.send(2, waitingRun(2));
+    await server.send(3, ended());
+    await asked;
+    expect(server.asked.map(({ path }) => path)).toEqual(['/chat', '/runs/r', '/runs/r', '/runs/r/events']);
+    expect(thread.snapshot()).toMatchObject({ status: 'idle', turns: [{ run: { status: 'ended' } }] });
+    expect(told.watchers.size).toBe(0);
+  });
+
+  it('looks by itself without notices, and no more once the page is left', async () => {
+    const server = new HeldServer();
+    const thread = new Thread(server.client);
+    const asked = thread.ask('Refund it.');
+    await server.send(0, waiting());
+    await server.send(1, waitingRun(1));
+    thread.leave();
+    await asked;
+    expect(server.asked.map(({ path }) => path)).toEqual(['/chat', '/runs/r']);
+    expect(thread.snapshot()).toMatchObject({ status: 'idle', turns: [{ run: { status: 'waiting' } }] });
+  });
+});

@@ -25,9 +25,9 @@ interface RunScreenProps {
 
 /** One run in three readings of one log. The scrubber moves all of them through time, and the belt with them. */
 function RunScreen({ runId, path: [asked, value] }: RunScreenProps): ReactNode {
-  const { client, words } = useConsole();
+  const { client, words, feed } = useConsole();
   const { t } = words;
-  const state = useRun(client, runId);
+  const state = useRun(client, runId, { notices: feed.watch });
   const { events, view, error, reading: progress } = state;
   const reading: Reading = READINGS.find((one) => one === asked) ?? 'story';
   const [at, setAt] = useState<number>();

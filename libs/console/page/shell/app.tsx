@@ -55,7 +55,10 @@ function SignedIn({ place, words, session, onLeft }: SignedInProps): ReactNode {
     const client = clientOf(place, session);
     return { client, pending: new PendingList(client), feed: new Feed(place) };
   }, [place, session]);
-  const threadOf = useCallback(() => new Thread(lasting.client, { durable: session.durable }), [lasting, session]);
+  const threadOf = useCallback(
+    () => new Thread(lasting.client, { durable: session.durable, notices: lasting.feed.watch }),
+    [lasting, session],
+  );
   const [thread, setThread] = useState(threadOf);
   useEffect(() => lasting.feed.start(), [lasting]);
   const signOut = useCallback(() => void leave(place).finally(onLeft), [place, onLeft]);
