@@ -189,11 +189,11 @@ describe('the stores', () => {
     expect(sources.flatMap((file) => injectedIn(file).map((port) => `${file} injects ${port}; inject BoundedStores`))).toEqual([]);
   });
 
-  it('are called in what bounds them by askStore and tellStore alone', () => {
+  it('are called in what bounds them by askStore, tellStore and tellQuickStore alone', () => {
     const text = BOUNDS.map((file) => readFileSync(file, 'utf8')).join('\n');
     const methods = text.split(/\n {2}(?=(?:override|private async) )/).slice(1);
     const bare = methods.filter(
-      (method) => /this\.(?:store|log|transactions)\.\w+\(/.test(method) && !/(?:askStore|tellStore)\(/.test(method),
+      (method) => /this\.(?:store|log|transactions)\.\w+\(/.test(method) && !/(?:askStore|tellStore|tellQuickStore)\(/.test(method),
     );
     expect(methods.length).toBeGreaterThan(20);
     // A worker has no end of its own, and what asks for a page of the audit is itself asked by what is bounded.

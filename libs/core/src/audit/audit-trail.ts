@@ -7,6 +7,7 @@ import {
   type AuditEntry,
   type AuditEvent,
   type AuditEvidence,
+  type AuditHead,
   type AuditStore,
   type AuditSubject,
   type SignedAuditHead,
@@ -65,20 +66,28 @@ export class AuditTrail {
    * @throws AuditError if the entry is not stored within ten seconds
    * @throws StorageUnavailableError if the store is temporarily unavailable
    */
-  async record(draft: AuditDraft): Promise<void> {
+  record(draft: AuditDraft): Promise<void> {
+    return this.keep(draft) ?? Promise.resolve();
+  }
+
+  /** Records an entry like {@link record}, and returns nothing if it is stored by now: a store in memory keeps no one waiting. */
+  keep(draft: AuditDraft): Promise<void> | undefined {
     const { tenant } = draft;
     const at = new Date().toISOString();
     try {
       const content = { entryId: randomUUID(), ...this.toContent(draft) };
       const build = (head = genesisOf(tenant)) => sealed(content, at, head, this.keyring);
-      await this.turns.run(tenant, () => inTime(this.checkLastKey(tenant).then(() => this.store.append(tenant, build))));
+      const kept = this.turns.run(tenant, () => this.append(tenant, build));
+      return kept instanceof Promise ? kept.catch((cause: unknown) => Promise.reject(notKept(draft, cause))) : undefined;
     } catch (cause) {
-      const unavailable = StorageUnavailableError.in(cause);
-      if (unavailable) throw unavailable;
-      const { kind } = draft.event;
-      const { runId } = draft.subject;
-      throw new AuditError(`The audit could not keep an entry (${kind}${runId === undefined ? '' : `, run ${runId}`}).`, { cause });
+      return Promise.reject(notKept(draft, cause));
     }
+  }
+
+  private append(tenant: string, build: (head?: AuditHead) => AuditEntry): void | Promise<void> {
+    if (!this.known.has(tenant)) return inTime(this.checkLastKey(tenant).then(() => this.store.append(tenant, build)));
+    const storing = this.store.append(tenant, build);
+    return storing instanceof Promise ? inTime(storing) : undefined;
   }
 
   /** Returns the signed head of a tenant's chain. Stored elsewhere, it later proves that no entries were cut from the end. */
@@ -129,6 +138,12 @@ export class AuditTrail {
   private resultEvidence(tenant: string, text: string): AuditEvidence {
     return { resultBytes: Buffer.byteLength(text), resultHash: this.keyring.sign(`result:${JSON.stringify(tenant)}${text}`) };
   }
+}
+
+/** Says why there is no entry: its caller must not do what it is about. */
+function notKept({ event: { kind }, subject: { runId } }: AuditDraft, cause: unknown): Error {
+  const of = runId === undefined ? kind : `${kind}, run ${runId}`;
+  return StorageUnavailableError.in(cause) ?? new AuditError(`The audit could not keep an entry (${of}).`, { cause });
 }
 
 /** Bounds the time of a store, so that one that never answers does not block a tenant for ever. */

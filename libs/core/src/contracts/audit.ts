@@ -157,11 +157,11 @@ export interface SignedAuditHead extends AuditHead {
  */
 export abstract class AuditStore {
   /**
-   * Appends the entry that `build` makes from the tenant's head, undefined for the first, and resolves once it is stored. Atomic per tenant across
-   * processes: an adapter locks the head, or repeats on a conflict; `build` may be called again. An entry with the same hash is stored once. Rejects if the entry
-   * was not stored, and with the error of `build`.
+   * Appends the entry that `build` makes from the tenant's head, undefined for the first, and resolves once it is stored; a store that has stored it when this returns may
+   * return nothing. Atomic per tenant across processes: an adapter locks the head, or repeats on a conflict; `build` may be called again. An entry with the same hash is
+   * stored once. Rejects, or throws, if the entry was not stored, and with the error of `build`.
    */
-  abstract append(tenant: string, build: (head: AuditHead | undefined) => AuditEntry): Promise<void>;
+  abstract append(tenant: string, build: (head: AuditHead | undefined) => AuditEntry): void | Promise<void>;
   abstract head(tenant: string): Promise<AuditHead | undefined>;
   /** Reads the tenant's entries from a sequence on, in order, at most `limit`; empty past the end. */
   abstract read(tenant: string, page: { readonly from: number; readonly limit: number }): Promise<readonly AuditEntry[]>;

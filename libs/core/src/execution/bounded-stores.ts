@@ -49,7 +49,7 @@ import {
 } from '../contracts/conversation.js';
 import { withdrawal } from '../pending/pending.service.js';
 import { BoundedDirectives, BoundedRuns } from './bounded-work.js';
-import { askStore, asPart, outsideOfRuns, tellStore } from './store-calls.js';
+import { askStore, asPart, outsideOfRuns, tellQuickStore, tellStore } from './store-calls.js';
 
 /** The adapter of every port. Only transactions and the directory of tenants may be absent: nothing in memory stands for a database or for an application's tenants. */
 export interface StorePorts extends Required<Omit<ToolLoopStores, 'transactions'>> {
@@ -177,11 +177,11 @@ class BoundedAudit extends AuditStore {
   }
 
   /** The hash of an entry says whether the one at its place is this one. */
-  override append(tenant: string, build: (head: AuditHead | undefined) => AuditEntry): Promise<void> {
+  override append(tenant: string, build: (head: AuditHead | undefined) => AuditEntry): void | Promise<void> {
     let last: AuditEntry | undefined;
-    return tellStore('An entry of the audit', async (attempt) => {
-      if (attempt > 1 && last && (await this.isKept(tenant, last))) return;
-      await this.store.append(tenant, (head) => (last = build(head)));
+    return tellQuickStore('An entry of the audit', (attempt) => {
+      const append = (): void | Promise<void> => this.store.append(tenant, (head) => (last = build(head)));
+      return attempt > 1 && last ? this.isKept(tenant, last).then((isKept) => (isKept ? undefined : append())) : append();
     });
   }
 

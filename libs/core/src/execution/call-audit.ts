@@ -19,12 +19,18 @@ export class CallAudit {
    *
    * @throws {AuditError} Where it cannot be kept.
    */
-  async decided(call: DecidedCall): Promise<void> {
-    for (const event of optOutsOf(call.tool)) await this.before(event, call);
+  decided(call: DecidedCall): Promise<void> | undefined {
+    const { allowReserved, replacedGuards } = call.tool;
+    if (allowReserved || replacedGuards) return this.decidedBehind(optOutsOf(call.tool), call);
     return this.before({ kind: 'decision', decision: call.decision }, call);
   }
 
-  asked(call: ReadCall, { id, expiresAt, ...record }: Pending): Promise<void> {
+  private async decidedBehind(optOuts: readonly AuditEvent[], call: DecidedCall): Promise<void> {
+    for (const event of optOuts) await this.before(event, call);
+    return this.before({ kind: 'decision', decision: call.decision }, call);
+  }
+
+  asked(call: ReadCall, { id, expiresAt, ...record }: Pending): Promise<void> | undefined {
     if (record.kind !== 'approval') return this.before({ kind: 'pending-request', pendingId: id, of: record.kind, expiresAt }, call);
     return this.before({ kind: 'approval-request', approvalId: id, reason: record.request.reason, expiresAt }, call);
   }
@@ -47,34 +53,36 @@ export class CallAudit {
   }
 
   /** Records that an effect was asked for. */
-  directed(call: ReadCall, { directiveId, key, type, subject }: DirectiveIntent): Promise<void> {
+  directed(call: ReadCall, { directiveId, key, type, subject }: DirectiveIntent): Promise<void> | undefined {
     return this.before({ kind: 'directive-requested', directiveId, details: { key, type, subject } }, call);
   }
 
   /** Records the outcome of a call. It is too late to undo anything, so what cannot be kept is logged. */
-  ended(call: Call, outcome: ToolOutcome): Promise<void> {
-    if (call.rehearsal === 'previewed') return Promise.resolve(); // it was not made, which its decision tells
-    const kept = outsideOfRuns(() => this.recordEnd(call, outcome)); // or the stores would end with the run, and the entry with them
-    return untilRunCloses('An entry of the audit', kept).catch(() => undefined);
+  ended(call: Call, outcome: ToolOutcome): Promise<void> | undefined {
+    if (call.rehearsal === 'previewed') return undefined; // it was not made, which its decision tells
+    const keeping = outsideOfRuns(() => this.recordEnd(call, outcome)); // or the stores would end with the run, and the entry with them
+    return keeping && untilRunCloses('An entry of the audit', keeping).catch(() => undefined);
   }
 
   /** Other calls of the tenant have their turns first, for which a run that has ended does not wait. */
-  private before(event: AuditEvent, call: ReadCall): Promise<void> {
+  private before(event: AuditEvent, call: ReadCall): Promise<void> | undefined {
     const { tool, input } = call;
-    const draft = { ...draftOf(event, call), arguments: { text: input.canonical, hidden: tool.input.hidden } };
-    return whileRunLives(this.trail.record(draft));
+    const keeping = this.trail.keep({ ...draftOf(event, call), arguments: { text: input.canonical, hidden: tool.input.hidden } });
+    return keeping && whileRunLives(keeping);
   }
 
-  private async recordEnd(call: Call, { record, content }: ToolOutcome): Promise<void> {
-    try {
-      const { decision } = record;
-      // Of what policy denies there was nothing to record before.
-      if (decision?.kind === 'deny') await this.trail.record(draftOf({ kind: 'decision', decision }, call));
+  private recordEnd(call: Call, { record, content }: ToolOutcome): Promise<void> | undefined {
+    const { decision } = record;
+    // Of what policy denies there was nothing to record before.
+    const deciding = decision?.kind === 'deny' ? this.trail.keep(draftOf({ kind: 'decision', decision }, call)) : undefined;
+    const keepEnd = (): Promise<void> | undefined => {
       const draft = draftOf(outcomeOf(record), call);
-      await this.trail.record(record.status === 'succeeded' ? { ...draft, result: textOf(content) } : draft);
-    } catch (error) {
-      this.logger.error(`The outcome of ${record.id} is not in the audit (run ${call.scope.run.runId}).`, error);
-    }
+      return this.trail.keep(record.status === 'succeeded' ? { ...draft, result: textOf(content) } : draft);
+    };
+    const keeping = deciding ? deciding.then(keepEnd) : keepEnd();
+    return keeping?.catch((error: unknown) =>
+      this.logger.error(`The outcome of ${record.id} is not in the audit (run ${call.scope.run.runId}).`, error),
+    );
   }
 }
 
@@ -117,7 +125,7 @@ function textOf(content: ToolOutcome['content']): string {
 
 const REPLACED = 'The run knows its actor: guards that find out who asks by a header were not asked.';
 
-function optOutsOf({ allowReserved, replacedGuards }: Tool): AuditEvent[] {
+function optOutsOf({ allowReserved, replacedGuards }: Tool): readonly AuditEvent[] {
   return [
     ...(allowReserved ? [{ kind: 'opt-out' as const, names: allowReserved.arguments, reason: allowReserved.reason }] : []),
     ...(replacedGuards ? [{ kind: 'opt-out' as const, names: replacedGuards, reason: REPLACED }] : []),

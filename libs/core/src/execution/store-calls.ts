@@ -197,6 +197,18 @@ export function tellStore<Result>(what: string, attempt: Attempt<Result>): Promi
   return untilRunCloses(what, repeated(attempt));
 }
 
+/** The same for a store that may have an answer at once, which no one has to wait for. */
+export function tellQuickStore<Result>(what: string, attempt: (number: number) => Result | Promise<Result>): Result | Promise<Result> {
+  const again = async (first: Promise<Result>): Promise<Result> =>
+    tellStore(what, async (number) => (number === 1 ? first : attempt(number)));
+  try {
+    const first = asStoreAttempt(() => attempt(1));
+    return first instanceof Promise ? again(first) : first;
+  } catch (error) {
+    return again(Promise.reject(error instanceof Error ? error : new Error('A store threw what is no error.', { cause: error })));
+  }
+}
+
 async function repeated<Result>(
   attempt: Attempt<Result>,
   { isRepeatable = true, longestMs = LONGEST_ATTEMPT_MS, late }: StoreCallTerms<Result> = {},

@@ -305,8 +305,17 @@ export class MemoryAuditStore extends AuditStore {
     this.mostEntries = mostEntries;
   }
 
-  override append(tenant: string, build: (head: AuditHead | undefined) => AuditEntry): Promise<void> {
-    return new Promise((resolve) => resolve(this.push(tenant, build)));
+  /**
+   * Appends an entry at once, which is atomic.
+   *
+   * @throws Error for one entry too many
+   */
+  override append(tenant: string, build: (head: AuditHead | undefined) => AuditEntry): void | Promise<void> {
+    const chain = this.chains.get(tenant) ?? [];
+    if (chain.length >= this.mostEntries)
+      throw new Error(`The audit in memory holds ${chain.length} entries of one tenant and accepts no more. Bind a durable AuditStore.`);
+    chain.push(build(chain.at(-1)));
+    this.chains.set(tenant, chain);
   }
 
   override head(tenant: string): Promise<AuditHead | undefined> {
@@ -316,15 +325,6 @@ export class MemoryAuditStore extends AuditStore {
   override read(tenant: string, { from, limit }: { readonly from: number; readonly limit: number }): Promise<readonly AuditEntry[]> {
     const start = Math.max(from, 1) - 1;
     return Promise.resolve((this.chains.get(tenant) ?? []).slice(start, start + limit));
-  }
-
-  /** Appends an entry, atomically, since reading the head and appending are synchronous. */
-  private push(tenant: string, build: (head: AuditHead | undefined) => AuditEntry): void {
-    const chain = this.chains.get(tenant) ?? [];
-    if (chain.length >= this.mostEntries)
-      throw new Error(`The audit in memory holds ${chain.length} entries of one tenant and accepts no more. Bind a durable AuditStore.`);
-    chain.push(build(chain.at(-1)));
-    this.chains.set(tenant, chain);
   }
 }
 

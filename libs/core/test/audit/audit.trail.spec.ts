@@ -6,6 +6,7 @@ import { ConfigurationError } from '@toolloop/core';
 import { AuditError, type AuditKeys, type AuditOptions, AuditTrail } from '@toolloop/core/audit';
 import { type AuditEntry, type AuditHead, AuditStore, MemoryAuditStore } from '@toolloop/core/stores';
 import * as fc from 'fast-check';
+import { firstValueFrom, Subject } from 'rxjs';
 import { cases } from '../../../../test/cases.js';
 import { KEY, chain, check, copies, draft, grown, type Chain } from './chains.js';
 
@@ -32,7 +33,7 @@ class SlowStore extends MemoryAuditStore {
 class OddStore extends MemoryAuditStore {
   answer: (() => Promise<void>) | undefined;
 
-  override append(tenant: string, build: (head: AuditHead | undefined) => AuditEntry): Promise<void> {
+  override append(tenant: string, build: (head: AuditHead | undefined) => AuditEntry): void | Promise<void> {
     return this.answer ? this.answer() : super.append(tenant, build);
   }
 }
@@ -169,6 +170,43 @@ describe('recording', () => {
     const outcomes = numbers.map((durationMs) => draft('acme', { kind: 'outcome', status: 'succeeded', durationMs }));
     await Promise.all(outcomes.map((outcome) => made.trail.record(outcome)));
     expect(await copies(made, 'acme')).toMatchObject(numbers.map((durationMs) => ({ durationMs })));
+  });
+
+  it('keeps no one waiting where the store is memory: two hundred calls at once are in a whole chain when each of them returns', async () => {
+    const made = chain();
+    await made.trail.record(draft('acme')); // its last key is looked at once
+    const kept = Array.from({ length: 200 }, (_, durationMs) =>
+      made.trail.keep(draft('acme', { kind: 'outcome', status: 'succeeded', durationMs })),
+    );
+    expect(kept.filter((keeping) => keeping !== undefined)).toEqual([]);
+    const entries = await copies(made, 'acme');
+    expect(entries.slice(1)).toMatchObject(kept.map((_, durationMs) => ({ durationMs })));
+    expect(await check(entries)).toMatchObject({ valid: true, entries: 201 });
+  });
+
+  it('waits behind the entries that are not stored yet, though the store would keep it at once', async () => {
+    const store = new OddStore();
+    const made = chain({}, store);
+    await made.trail.record(draft('acme'));
+    const stored = new Subject<void>();
+    store.answer = () => firstValueFrom(stored);
+    const slow = made.trail.keep(draft('acme', { kind: 'denied', code: 'forbidden' }));
+    store.answer = undefined;
+    const behind = made.trail.keep(draft('acme'));
+    expect([await copies(made, 'acme'), slow, behind]).toMatchObject([{ length: 1 }, expect.any(Promise), expect.any(Promise)]);
+    stored.next();
+    await Promise.all([slow, behind]);
+    expect(await check(await copies(made, 'acme'))).toMatchObject({ valid: true, entries: 2 });
+  });
+
+  it('rejects, and never throws, where a store throws at once', async () => {
+    const store = new OddStore();
+    const made = chain({}, store);
+    await made.trail.record(draft('acme'));
+    store.answer = () => {
+      throw new Error('disk full');
+    };
+    await expect(made.trail.keep(draft('acme'))).rejects.toMatchObject({ name: 'AuditError', cause: new Error('disk full') });
   });
 
   it('is refused when the store refuses, without a word of the arguments, and continues afterwards', async () => {

@@ -23,7 +23,7 @@ class OpsTools {
 
 /** Keeps everything but what a tool opted out of. */
 class NarrowStore extends MemoryAuditStore {
-  override append(...[tenant, build]: Parameters<MemoryAuditStore['append']>): Promise<void> {
+  override append(...[tenant, build]: Parameters<MemoryAuditStore['append']>): void | Promise<void> {
     return super.append(tenant, (head) => {
       const entry = build(head);
       if (entry.kind === 'opt-out') throw new AuditError('full');

@@ -74,7 +74,7 @@ function tooLarge(): never {
 }
 
 async function keepsNothing({ store, tenant }: AuditTrial): Promise<void> {
-  await assert.rejects(store.append(tenant, tooLarge), /too large/);
+  await assert.rejects(async () => store.append(tenant, tooLarge), /too large/);
   assert.equal(await store.head(tenant), undefined);
   await record(store, tenant);
   await assertWhole(store, tenant, 1);
