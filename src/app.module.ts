@@ -2,13 +2,14 @@ import { Module } from '@nestjs/common';
 import { APP_FILTER } from '@nestjs/core';
 import { ActorDirectory, ConnectionBroker, LanguageModel, Notifier, ToolLoopModule } from '@toolloop/core';
 import { ToolLoopExceptionFilter } from '@toolloop/http';
+import { offline } from '@toolloop/offline';
 import { WebhookNotifier } from '@toolloop/toolbox';
 import { calendarDay, TODAY } from './desk/clock.js';
 import { DeskHttpModule } from './http/http.module.js';
 import { mayOperate, rolesOf, User, UserDirectory } from './identity/user.js';
 import { CarrierAccounts, McpModule } from './mcp/mcp.module.js';
 import { ModelModule } from './model.module.js';
-import { DESK_POLICY } from './policy.js';
+import { CANDIDATES, DESK_POLICY } from './policy.js';
 import { SETTINGS, SettingsModule, type Settings } from './settings.js';
 import { auditKeyOf, StorageModule } from './storage.module.js';
 import { ToolsModule } from './tools.module.js';
@@ -39,6 +40,8 @@ function notifierOf({ webhook }: Settings): Notifier | undefined {
         model,
         instructions: `${INSTRUCTIONS} Today is ${calendarDay(TODAY)}.`,
         policy: DESK_POLICY,
+        models: { brief: offline({ maxCalls: 1 }) },
+        candidates: CANDIDATES,
         clientTools: ['screen__showPage'],
         limits: { injectedTools: MOST_INJECTED },
         actorClass: User,

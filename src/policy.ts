@@ -43,6 +43,12 @@ export const DESK_POLICY: Policy = {
   flow: 'trifecta',
 };
 
+/** Policies that decide nothing: an operator rehearses runs with them. */
+export const CANDIDATES: Readonly<Record<string, Policy>> = {
+  careful: { ...DESK_POLICY, version: 'desk-9-careful', flow: 'effect' },
+  readOnly: { ...DESK_POLICY, version: 'desk-9-read-only', effects: ['read_only'] },
+};
+
 /** The calls for which support needs a manager. It narrows the desk's policy in the runs of support. */
 const SUPPORT_POLICY: Policy = {
   version: 'desk-support-7',

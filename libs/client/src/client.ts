@@ -19,6 +19,8 @@ import type {
   PendingReply,
   PolicyChangeOrder,
   PutPolicies,
+  RehearsalChoices,
+  RehearsedRun,
   ReplayedPolicies,
   Run,
   RunSelection,
@@ -32,7 +34,15 @@ import type {
   WaitingRequest,
 } from '@toolloop/protocol';
 import { ConnectionLostError, toHttpError } from './client.error.js';
-import { followRun, type FollowTerms, readToEnd, type ReconnectOptions, lookUntilMoved, type WaitOptions } from './event-stream.js';
+import {
+  type AskOptions,
+  followRun,
+  type FollowTerms,
+  lookUntilMoved,
+  type ReadOptions,
+  readToEnd,
+  type ReconnectOptions,
+} from './event-stream.js';
 
 /** Options of {@link ToolLoopClient}. */
 export interface ClientOptions {
@@ -45,22 +55,6 @@ export interface ClientOptions {
   /** @default the platform's own */
   readonly fetch?: typeof fetch;
   readonly reconnect?: ReconnectOptions;
-}
-
-/** Options of a question. */
-export interface AskOptions extends WaitOptions {
-  /** Lets the run outlive the connection: it is read on after a loss, and leaving the stream does not stop it. @default false */
-  readonly durable?: boolean;
-  /** The name of the question: one that is asked again under its name leads to the same run. @default a random one */
-  readonly requestId?: string;
-  readonly signal?: AbortSignal;
-}
-
-/** Options of reading a run. */
-export interface ReadOptions extends WaitOptions {
-  /** The sequence of the last event that is known already. @default 0 */
-  readonly after?: number;
-  readonly signal?: AbortSignal;
 }
 
 /** A selection of what waits. */
@@ -173,6 +167,20 @@ export class ToolLoopClient {
     return this.json(route`/runs/${runId}/undo`, { method: 'POST', body: { reason } });
   }
 
+  /** Lists to an operator the models and the policies with which runs can be rehearsed. */
+  rehearsalChoices(): Promise<RehearsalChoices> {
+    return this.json('/rehearsals');
+  }
+
+  /** Rehearses a run. With a model, `rehearsedBy` is a run that `rehearsal` compares as it comes. */
+  rehearse(runId: string, terms: Pick<RehearsedRun, 'model' | 'policy'>): Promise<RehearsedRun> {
+    return this.json(route`/runs/${runId}/rehearse`, { method: 'POST', body: terms });
+  }
+
+  rehearsal(runId: string, policy?: string): Promise<RehearsedRun> {
+    return this.json(route`/runs/${runId}/rehearsal`, { query: { policy } });
+  }
+
   /** Lists the calls that wait for a yes or no: those of the actor's own runs, and those that the actor may decide. A page at a time, the oldest first. */
   approvals({ runId, limit, after }: Omit<PendingSelection, 'kind'> = {}): Promise<readonly Approval[]> {
     return this.json('/approvals', { query: { runId, limit, after } });
@@ -262,8 +270,7 @@ export class ToolLoopClient {
 
   /** Decides again about the calls of stored runs, 100 at most, by a version or by policies that were never put. Nothing is called. */
   replay(by: number | JsonObject | readonly JsonObject[], runs: readonly string[]): Promise<ReplayedPolicies> {
-    const policies = typeof by === 'number' ? { version: by } : { policy: by };
-    return this.json('/policies/replay', { method: 'POST', body: { ...policies, runs } });
+    return this.json('/policies/replay', { method: 'POST', body: typeof by === 'number' ? { version: by, runs } : { policy: by, runs } });
   }
 
   /** Lists to an operator the sources of tools, and what is not well with tools. */

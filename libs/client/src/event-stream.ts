@@ -26,6 +26,22 @@ export interface WaitOptions {
   readonly leaveWhenWaiting?: LookTimes;
 }
 
+/** Options of a question. */
+export interface AskOptions extends WaitOptions {
+  /** Lets the run outlive the connection: it is read on after a loss, and leaving the stream does not stop it. @default false */
+  readonly durable?: boolean;
+  /** The name of the question: one that is asked again under its name leads to the same run. @default a random one */
+  readonly requestId?: string;
+  readonly signal?: AbortSignal;
+}
+
+/** Options of reading a run. */
+export interface ReadOptions extends WaitOptions {
+  /** The sequence of the last event that is known already. @default 0 */
+  readonly after?: number;
+  readonly signal?: AbortSignal;
+}
+
 /** Opens the stream behind a sequence; 0 for the whole of it. */
 export type OpenStream = (after: number) => Promise<Response>;
 

@@ -1,7 +1,7 @@
 export { ToolLoopClient } from './client.js';
-export type { AskOptions, ClientOptions, PendingSelection, ReadOptions } from './client.js';
+export type { ClientOptions, PendingSelection } from './client.js';
 export { ConnectionLostError, toHttpError, ToolLoopHttpError } from './client.error.js';
-export type { LookTimes, ReconnectOptions, WaitOptions } from './event-stream.js';
+export type { AskOptions, LookTimes, ReadOptions, ReconnectOptions, WaitOptions } from './event-stream.js';
 export type {
   Amendment,
   AnsweredRequest,
@@ -9,6 +9,7 @@ export type {
   ApprovalGroup,
   Ask,
   ChangedPolicy,
+  ComparedCall,
   ConversationEntry,
   ConversationPage,
   ConversationSummary,
@@ -22,6 +23,8 @@ export type {
   MadeCall,
   PolicyChangeOrder,
   PutPolicies,
+  RehearsalChoices,
+  RehearsedRun,
   ReplayedPolicies,
   Run,
   RunSelection,

@@ -48,6 +48,7 @@ import { Explanations } from './session/explanations.js';
 import { Sessions } from './session/sessions.js';
 import { EndorsementService } from './runs/endorsement.service.js';
 import { PolicyService } from './runs/policy.service.js';
+import { RehearsalService } from './runs/rehearsal.service.js';
 import { RunService } from './runs/run.service.js';
 import { UsageLedger } from './usage/usage-ledger.js';
 import { UsageService } from './usage/usage.service.js';
@@ -168,6 +169,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
   SubRunPreparation,
   RunOpener,
   RunService,
+  RehearsalService,
   Explanations,
   PolicyService,
   EndorsementService,
@@ -236,6 +238,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
     BoundedStores,
     RunOpener,
     RunService,
+    RehearsalService,
     PolicyService,
     EndorsementService,
     Sessions,

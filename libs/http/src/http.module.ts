@@ -16,7 +16,7 @@ import { SourcesController, ViewAsController } from './operators.controller.js';
 import { ProtocolAnswers } from './protocol-answers.js';
 import { AgUiController, AssistantController, ChatTurns, DataStreamController, UiMessageController } from './protocols.controller.js';
 import { RunStreams } from './run-streams.js';
-import { RunsController } from './runs.controller.js';
+import { RehearsalsController, RunsController } from './runs.controller.js';
 import { ServedLoop } from './served-loop.js';
 import { ExplainController, ToolsController } from './tools.controller.js';
 
@@ -54,6 +54,7 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<ToolLoopHttpOp
   controllers: [
     ChatController,
     RunsController,
+    RehearsalsController,
     ApprovalsController,
     QuestionsController,
     PendingController,

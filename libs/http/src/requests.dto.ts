@@ -100,6 +100,16 @@ export class ForkFrom {
   @IsInt({ message: 'step must be the number of a step' }) @Min(0) @Max(LAST_SEQUENCE) step!: number;
 }
 
+/** The policy by which a run or its rehearsal is compared. */
+export class RehearsalBy {
+  @IsOptional() @IsString({ message: 'policy must be the name of a policy' }) @MaxLength(200) policy?: string;
+}
+
+/** The model and the policy with which a run is rehearsed, by names of `GET /rehearsals`. */
+export class RehearsalOrder extends RehearsalBy {
+  @IsOptional() @IsString({ message: 'model must be the name of a model' }) @MaxLength(200) model?: string;
+}
+
 /** The reason why a run is to end, or is undone. */
 export class StopRun {
   @IsOptional() @IsString({ message: 'reason must be a text' }) @MaxLength(500) reason?: string;

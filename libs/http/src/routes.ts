@@ -9,7 +9,7 @@ import { PoliciesController } from './policies.controller.js';
 import { AgUiController, AssistantController, DataStreamController, UiMessageController } from './protocols.controller.js';
 import { AuditController, ConversationsController, DirectivesController, UsageController } from './records.controller.js';
 import * as bodies from './requests.dto.js';
-import { RunsController } from './runs.controller.js';
+import { RehearsalsController, RunsController } from './runs.controller.js';
 import { ExplainController, ToolsController } from './tools.controller.js';
 
 /** An answer of a route: the media type and what is in it, or nothing. */
@@ -197,11 +197,28 @@ export const CONTROLLERS: readonly DescribedController[] = [
       answers: { 200: one('Undoing') },
       errors: [403, 404, 409],
     },
+    rehearse: {
+      summary: 'Rehearses a run with another model, another policy or both.',
+      answers: { 200: one('RehearsedRun', 'The comparison; with a model, the id of a run that is compared as it comes.') },
+      errors: [403, 404],
+    },
+    rehearsal: {
+      summary: 'Compares a rehearsal with its run, or a run with what a policy would have decided.',
+      answers: { 200: one('RehearsedRun') },
+      errors: [400, 403, 404],
+    },
     fork: {
       summary: 'Queues a run that continues from a step of this one.',
       answers: { 202: one('Run', 'It is queued. Location has its address.') },
       errors: [403, 404, 409],
       headers: KEY,
+    },
+  }),
+  described(RehearsalsController, 'runs', {
+    choices: {
+      summary: 'Lists the models and policies with which runs can be rehearsed.',
+      answers: { 200: one('RehearsalChoices') },
+      errors: [403],
     },
   }),
   described(ApprovalsController, 'pending', {

@@ -1,12 +1,12 @@
 import { BadRequestException, Body, Get, HttpCode, Param, Post, Query, Req, Res } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import type { LoopResult } from '@toolloop/core';
-import { RunService } from '@toolloop/core/runs';
-import type { AnsweredRequest, Run, Undoing } from '@toolloop/protocol';
+import { RehearsalService, RunService } from '@toolloop/core/runs';
+import type { AnsweredRequest, RehearsalChoices, RehearsedRun, Run, Undoing } from '@toolloop/protocol';
 import { sseEncoder } from '@toolloop/ui-stream';
 import { CallerController, ClientSignal, CurrentCaller, IdempotencyKey, NAMED_ONLY, seenIn, STRICT } from './caller.js';
 import type { Caller, HttpRequest } from './http-options.js';
-import { AskBody, EventsFrom, ForkFrom, ReplyBody, RunListing, StopRun } from './requests.dto.js';
+import { AskBody, EventsFrom, ForkFrom, RehearsalBy, RehearsalOrder, ReplyBody, RunListing, StopRun } from './requests.dto.js';
 import { ListPages, type Pages } from './pages.js';
 import { RunStreams, type StreamEnds } from './run-streams.js';
 import { ServedLoop } from './served-loop.js';
@@ -16,6 +16,7 @@ import { ServedLoop } from './served-loop.js';
 export class RunsController {
   constructor(
     private readonly runs: RunService,
+    private readonly rehearsals: RehearsalService,
     private readonly served: ServedLoop,
     private readonly streams: RunStreams,
     private readonly adapters: HttpAdapterHost,
@@ -109,6 +110,18 @@ export class RunsController {
     return this.runs.undo(runId, caller, reason);
   }
 
+  /** Rehearses the run with another model, another policy or both. */
+  @Post(':runId/rehearse')
+  @HttpCode(200)
+  rehearse(@Param('runId') runId: string, @Body(STRICT) order: RehearsalOrder, @CurrentCaller() caller: Caller): Promise<RehearsedRun> {
+    return this.rehearsals.rehearse(runId, order, caller);
+  }
+
+  @Get(':runId/rehearsal')
+  rehearsal(@Param('runId') runId: string, @Query(STRICT) by: RehearsalBy, @CurrentCaller() caller: Caller): Promise<RehearsedRun> {
+    return this.rehearsals.compare(runId, by, caller);
+  }
+
   @Post(':runId/fork')
   @HttpCode(202)
   async fork(
@@ -126,6 +139,17 @@ export class RunsController {
   private accepted(address: string, { runId, caller, response }: AcceptedRun): Promise<Run> {
     this.adapters.httpAdapter.setHeader(response, 'location', address);
     return this.runs.get(runId, caller);
+  }
+}
+
+/** The models and policies with which operators rehearse runs. */
+@CallerController('rehearsals')
+export class RehearsalsController {
+  constructor(private readonly rehearsals: RehearsalService) {}
+
+  @Get()
+  choices(@CurrentCaller() caller: Caller): Promise<RehearsalChoices> {
+    return this.rehearsals.choices(caller);
   }
 }
 

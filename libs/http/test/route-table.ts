@@ -95,6 +95,9 @@ const REASON = { reason: 'A test.' };
 export const OPERATED: readonly Row[] = [
   ['GET', '/runs?actorId=alice', 403, 403],
   ['GET', '/runs?ofTenant=true', 403, 403],
+  ['POST', '/runs/RUN/rehearse', 403, 403, { policy: 'strict' }],
+  ['GET', '/runs/RUN/rehearsal?policy=strict', 403, 403],
+  ['GET', '/rehearsals', 403, 403],
   ['GET', '/sources', 403, 403],
   ['POST', '/sources/notes/refresh', 403, 403],
   ['GET', '/view-as/alice', 403, 403],

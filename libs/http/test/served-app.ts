@@ -97,6 +97,7 @@ export async function serveApp({ model, http, loop, modules = [], platform = 'ex
           requireApproval: [{ tools: ['notes__delete'], reason: 'A person looks at it.' }],
         },
         audit: { key: 'a key of more than thirty-two bytes, for tests' },
+        candidates: { strict: { version: 'strict-1', allow: [] } },
         operators: (actor) => actor instanceof Person && actor.isOperator,
         providers: [{ provide: ActorDirectory, useClass: PersonDirectory }],
         ...loop,

@@ -247,3 +247,37 @@ export interface Decision {
   /** The decisions of policies that run in shadow: they are recorded, not enforced. */
   readonly shadow?: readonly Pick<Decision, 'kind' | 'rule' | 'policyVersion'>[];
 }
+
+/** The models and the policies with which a run can be rehearsed, by their names. */
+export interface RehearsalChoices {
+  readonly models: readonly string[];
+  readonly policies: readonly string[];
+}
+
+/** A call as it was decided when its run was recorded, beside the decision of a candidate. */
+export interface ComparedCall {
+  readonly toolCallId: string;
+  readonly step: number;
+  readonly declaredId: string;
+  /** Absent for a call that only the rehearsal makes. */
+  readonly recorded?: Decision;
+  /** Absent for a call that the rehearsal does not make, or that cannot be decided again. */
+  readonly candidate?: Decision;
+  /** True where the two come to something else: whether the call is made, or who is asked. */
+  readonly flipped: boolean;
+  /** The reason why there is no decision of the candidate. */
+  readonly why?: 'not_made' | 'tool_gone' | 'no_arguments' | 'sub_run';
+}
+
+/** A run as another model, other policies or both would have it. Nothing of it is performed. */
+export interface RehearsedRun {
+  /** The recorded run. */
+  readonly runId: string;
+  /** The run in which a model was asked again; absent where calls were only decided again. */
+  readonly rehearsedBy?: string;
+  readonly model?: string;
+  readonly policy?: string;
+  /** False while the rehearsal has not ended: then these are its calls so far. */
+  readonly isOver: boolean;
+  readonly calls: readonly ComparedCall[];
+}

@@ -227,6 +227,8 @@ export abstract class DurableRuns {
   abstract start<Output, Actor>(request: LoopRequest<Output, Actor>, loop?: string): Promise<string>;
   /** Adds a run that begins where another one stood after a step, once for a request id; resolves to its id. */
   abstract fork(run: RunRecord, step: number, requestId?: string): Promise<string>;
+  /** Adds a rehearsal that begins where another run began, with a model by its name; resolves to its id. No one is asked about its changes, so that none is performed. */
+  abstract rehearse(run: RunRecord, model: string): Promise<string>;
 }
 
 /** `queued`: any process with room is to continue it. `running`: a process does. `waiting`: for decisions. `ended`: for good. */

@@ -15,7 +15,7 @@ import {
 } from '../contracts/loop-request.js';
 import { HOOKS, type LoopHooks } from '../contracts/hooks.js';
 import type { OperatorRule } from '../contracts/operator.js';
-import { type Policy, policyList } from '../contracts/policy.js';
+import { type Policy, PolicyEngine, policyList } from '../contracts/policy.js';
 import { type SourceOptions, SOURCES } from '../contracts/source.js';
 import { type SessionOptions, SESSIONS } from '../contracts/session.js';
 import type { ExecutionOptions, RegisteredActor, RunContext } from '../contracts/tool-call.js';
@@ -44,6 +44,9 @@ import { type DirectiveOptions, DIRECTIVES } from './run-directives.js';
 /** Argument names that no model may send and no tool may declare. */
 export const DEFAULT_RESERVED_ARGUMENTS: readonly string[] = ['tenant', 'tenantId', 'actor', 'actorId'];
 
+/** A policy that decides nothing: operators compare its decisions with those of stored runs. An engine of the application's own is asked like one that is in force. */
+export type CandidatePolicy = Policy | readonly Policy[] | PolicyEngine;
+
 /** The defaults and the bounds of every run of the application. */
 export interface ToolLoopOptions<Actor = RegisteredActor> {
   /** Answers every run that names no other. */
@@ -56,6 +59,8 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
   readonly instructions?: string | ((context: RunContext<Actor>) => string | Promise<string>);
   /** The policies; of several the strictest decision wins. @default nothing is allowed, so no tool is listed */
   readonly policy?: Policy | readonly Policy[];
+  /** Policies with which operators may rehearse stored runs, by their names. They take the place of the application's there, and decide about no call. @default none */
+  readonly candidates?: Readonly<Record<string, CandidatePolicy>>;
   /**
    * Asks every tool's `canCall` already when a run starts and when tools are injected, so that the model is not told of tools it may not call. Otherwise it is
    * asked only at the call. @default false
@@ -117,11 +122,20 @@ const ITS_MODEL: OptionRule<LanguageModel> = {
   problem: (value) => foreignModel(value) ?? 'There is no model, or it is not a LanguageModel.',
 };
 
+function isCandidate(value: unknown): boolean {
+  return value instanceof PolicyEngine || isRecord(value) || (Array.isArray(value) && value.length > 0 && value.every(isRecord));
+}
+
 /** The options of `forRoot`, those of the module included. Raw tools and policies are checked with all that they are about. */
 export const APPLICATION = defineOptions<ToolLoopOptions & { readonly providers?: unknown; readonly imports?: unknown }>({
   ...OF_ALL_RUNS,
   model: needed(ITS_MODEL),
   models: { ...OBJECT, wanted: 'models by their names', accept: (value) => isRecord(value) && Object.values(value).every(MODEL.accept) },
+  candidates: {
+    ...OBJECT,
+    wanted: 'policies by their names',
+    accept: (value) => isRecord(value) && Object.values(value).every(isCandidate),
+  },
   prices: PRICES,
   strictListing: BOOLEAN,
   strictLabels: BOOLEAN,

@@ -28,7 +28,7 @@ import { policyFindings, type PolicyPlace } from '../policy/policy-findings.js';
 import { VouchedTools } from '../policy/vouched-tools.js';
 import { SchemaValidators } from '../schema/validators.js';
 import { searchFindings, strategyFindings } from '../strategies/tool-search.js';
-import { APPLICATION, DEFAULT_RESERVED_ARGUMENTS, TOOL_LOOP_OPTIONS, type ToolLoopOptions } from './loop-options.js';
+import { APPLICATION, type CandidatePolicy, DEFAULT_RESERVED_ARGUMENTS, TOOL_LOOP_OPTIONS, type ToolLoopOptions } from './loop-options.js';
 import { outputFindings, StructuredAnswers } from './structured-answer.js';
 import { isNamed } from '../catalog/tool-selection.js';
 
@@ -101,11 +101,12 @@ export class LoopSettings {
   /** Returns the findings in the options; called once the catalog is filled. */
   findings(): Finding[] {
     const { policy, stopWhen } = this.options;
-    const { injection = [] } = APPLICATION.sound(this.options);
+    const { injection = [], candidates = {} } = APPLICATION.sound(this.options);
     return [
       ...APPLICATION.findings(this.options, 'ToolLoopModule'),
       ...stopFindings(stopWhen, 'ToolLoopModule', this.catalog),
       ...this.applicationPolicyFindings(policyList(policy)),
+      ...Object.entries(candidates).flatMap(([name, one]) => this.candidateFindings(name, one)),
       ...strategyFindings(injection, 'ToolLoopModule injection', this.catalog),
       ...searchFindings(injection, 'ToolLoopModule injection', policyList(policy)),
     ];
@@ -242,6 +243,14 @@ export class LoopSettings {
 
   private findingsIn(policy: Policy, at: string, { author = 'request', announced = this.catalog.announced }: PolicyPlace = {}): Finding[] {
     return policyFindings(policy, at, { author, announced, tools: this.catalog.subjects(), validators: this.validators });
+  }
+
+  /** One that an engine of the application's own would replace is a candidate all the same. */
+  private candidateFindings(name: string, candidate: CandidatePolicy): Finding[] {
+    const at = `ToolLoopModule candidates "${name}"`;
+    return candidate instanceof PolicyEngine
+      ? []
+      : policyList(candidate).flatMap((one) => this.findingsIn(one, at, { author: 'application' }));
   }
 
   /** Returns the findings in the policies of the application, or in the further ones of a tenant. A single one is named without its number. */

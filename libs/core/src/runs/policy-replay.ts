@@ -11,7 +11,7 @@ import {
   type Usage,
 } from '@toolloop/protocol';
 import type { ToolCatalog } from '../catalog/tool-catalog.js';
-import type { Endorsed, PolicyActor, PolicyCall } from '../contracts/policy.js';
+import type { Endorsed, PolicyActor, PolicyCall, PolicyEngine } from '../contracts/policy.js';
 import type { PolicyScope, PolicyVersion } from '../contracts/policy-store.js';
 import type { RunLog, RunRecord } from '../contracts/stores.js';
 import type { Tool } from '../contracts/tool.js';
@@ -85,6 +85,9 @@ export interface ReplaySources {
 /** Policies of a scope, whether they were put or not. Without policies they are those that the application started with. */
 export type PolicyDraft = Pick<PolicyVersion, 'tenant' | 'policies' | 'endorsed'>;
 
+/** A call that was decided again, or why it was not. */
+export type DecidedCall = ReplayedDecision | UnreplayedCall;
+
 type DecidedAgain = Pick<ReplayedRun, 'decided' | 'changed' | 'skipped'>;
 
 type LabelledTool = Pick<Tool, 'spec' | 'origin' | 'subRun'>;
@@ -104,39 +107,37 @@ export class PolicyReplayer {
 
   constructor(
     private readonly sources: ReplaySources,
-    private readonly version: PolicyDraft,
+    /** Decides as the version would. */
+    private readonly engine: PolicyEngine,
+    private readonly scope: PolicyScope = {},
   ) {
-    this.vouched = new VouchedTools(sources.inForce.with(version));
+    this.vouched = new VouchedTools(engine);
   }
 
   /** Replays one run. */
   async replay(runId: string): Promise<ReplayedRun> {
     const { log } = this.sources;
     const run = await log.find(runId);
-    if (!run || !isWithin(this.version, run)) return { ...NOTHING, runId, problem: 'unknown_run' };
+    if (!run || !isWithin(this.scope, run)) return { ...NOTHING, runId, problem: 'unknown_run' };
     try {
       const saved = wholeRun(runId, await log.read(runId));
-      return { runId, ...(saved ? await this.decidedAgain(run, saved) : NOTHING) };
+      return { runId, ...(saved ? changedIn(await this.decisions(run, saved)) : NOTHING) };
     } catch (error) {
       if (!(error instanceof InvalidRequestError)) throw error;
       return { ...NOTHING, runId, problem: error.code === 'unreadable_run' ? 'unreadable_run' : 'unknown_actor' };
     }
   }
 
-  private async decidedAgain(run: RunRecord, saved: SavedRun): Promise<DecidedAgain> {
+  /** Decides again about every call of a run. Rejects with `InvalidRequestError` where its actor is not known any more. */
+  async decisions(run: RunRecord, saved: SavedRun): Promise<readonly DecidedCall[]> {
     const { state, pending } = saved;
     const decides = await this.decisionsOf(run, saved);
     const messages = pending ? [...state.messages, assistantMessage(pending.answer)] : state.messages;
     const past = new RunPast(messages, await usageBySteps(this.sources.log, run), this.validators, saved.approvals);
-    const made = [...state.records, ...(pending?.outcomes.map(({ record }) => record) ?? [])];
+    const made = recordsIn(saved);
     const inner = made.flatMap(({ subRun }) => subRun?.toolCalls ?? []);
     const calls = made.flatMap((record) => this.replayed(record, past, decides));
-    const decided = calls.filter((call) => 'after' in call);
-    return {
-      decided: decided.length,
-      changed: decided.filter(({ before, after }) => !isSame(before, after)),
-      skipped: [...calls.filter((call) => 'why' in call), ...inner.map(({ toolCallId }) => ({ toolCallId, why: 'sub_run' as const }))],
-    };
+    return [...calls, ...inner.map(({ toolCallId }) => ({ toolCallId, why: 'sub_run' as const }))];
   }
 
   /** The decisions about the calls of a run: its own policies narrow the version, as they did then. */
@@ -147,7 +148,7 @@ export class PolicyReplayer {
     const { inForce, rolesOf } = this.sources;
     const assumed = held === 'all' ? undefined : held;
     const actor: PolicyActor = { tenant: run.tenant, roles: await rolesOf(run), ...(assumed && { assumed }) };
-    const engines = [...inForce.compiled(policies), inForce.with(this.version)];
+    const engines = [...inForce.compiled(policies), this.engine];
     return (tool, call) => decide(engines, { ...subjectOf(tool, actor), call });
   }
 
@@ -156,7 +157,7 @@ export class PolicyReplayer {
     { decision: before, declaredId, ...record }: ToolInvocationRecord,
     past: RunPast,
     decides: (tool: LabelledTool, call: PolicyCall) => Decision,
-  ): readonly (ReplayedDecision | UnreplayedCall)[] {
+  ): readonly DecidedCall[] {
     const { toolCallId, step } = record;
     if (!before || declaredId === undefined) return [];
     const tool = this.toolOf(declaredId);
@@ -269,12 +270,26 @@ async function usageBySteps(log: RunLog, { runId, lastSequence }: RunRecord): Pr
   return totals;
 }
 
+/** The calls of a run, those of a step that has not ended included. */
+export function recordsIn({ state, pending }: Pick<SavedRun, 'state' | 'pending'>): readonly ToolInvocationRecord[] {
+  return [...state.records, ...(pending?.outcomes.map(({ record }) => record) ?? [])];
+}
+
+function changedIn(calls: readonly DecidedCall[]): DecidedAgain {
+  const decided = calls.filter((call) => 'after' in call);
+  return {
+    decided: decided.length,
+    changed: decided.filter(({ before, after }) => !isSameDecision(before, after)),
+    skipped: calls.filter((call) => 'why' in call),
+  };
+}
+
 function isWithin({ tenant }: PolicyScope, run: RunRecord): boolean {
   return tenant === undefined || tenant === run.tenant;
 }
 
 /** Tells whether two decisions come to the same for a call: whether it is made, and who has to be asked. The rules may have other names. */
-function isSame(before: Decision, after: Decision): boolean {
+export function isSameDecision(before: Decision, after: Decision): boolean {
   return (
     before.kind === after.kind &&
     (before.kind !== 'require_approval' || canonicalJson(toJson(before.approval ?? [])) === canonicalJson(toJson(after.approval ?? [])))

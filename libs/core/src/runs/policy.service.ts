@@ -222,10 +222,8 @@ export class PolicyService<Actor = RegisteredActor> implements OnModuleDestroy {
     const runs = readRunIds(runIds);
     const scope = await this.permitted(operator, 'replay', reach, { version: numberOrNull(version), runs });
     const isPut = typeof version === 'number';
-    const replayer = new PolicyReplayer(
-      this.replayed,
-      isPut ? await this.find(scope, version) : this.sound({ ...scope, policies: readPolicies(version) }),
-    );
+    const draft = isPut ? await this.find(scope, version) : this.sound({ ...scope, policies: readPolicies(version) });
+    const replayer = new PolicyReplayer(this.replayed, this.inForce.with(draft), scope);
     const replayed: ReplayedRun[] = [];
     for (const runId of runs) replayed.push(await replayer.replay(runId)); // one after the other, since a transcript may be large
     return { ...(isPut && { version }), runs: replayed };

@@ -124,6 +124,19 @@ export async function fork(log: RunLog, of: RunRecord, step: number, requestId?:
   return addOnce(log, { ...run, forkOf: { runId, step }, entries: kept });
 }
 
+/** Adds a rehearsal of a run, which begins with what that one began with. With no one to ask, its changes are shown and never performed. */
+export async function rehearse(log: RunLog, of: RunRecord, model: string): Promise<string> {
+  const { runId, tenant, actorId, loop, request } = of;
+  const begin = (await log.read(runId)).find(({ key }) => key === 'begin');
+  if (!request || !begin || !('value' in begin))
+    throw new InvalidRequestError('invalid_request', `The run ${runId} is not durable, or has not begun, so no model can be asked again.`);
+  const id = randomUUID();
+  const asked = { ...request, requestId: id, rehearse: true, approvals: 'deny', model };
+  const entry = { ...begin, value: { ...begin.value, requestId: id, rehearsal: [] } };
+  const run = { runId: id, tenant, actorId, ...(loop !== undefined && { loop }), request: asked };
+  return addOnce(log, { ...run, forkOf: { runId, step: 0 }, entries: [entry] });
+}
+
 /** The entry with another request id in it, where it tells one. */
 function askedBy(entry: RunEntry, requestId: string): RunEntry {
   return 'value' in entry && 'requestId' in entry.value ? { ...entry, value: { ...entry.value, requestId } } : entry;

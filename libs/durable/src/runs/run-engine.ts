@@ -17,7 +17,7 @@ import { StorageUnavailableError } from '@toolloop/protocol';
 import type { LeasedRun, LeaseRequest, NewRun, RunHold, RunLog, RunRecord } from '@toolloop/core/stores';
 import { type RunOptions, runOptionsOf } from '../durable-options.js';
 import { collectingMs, DurableJournal, type JournalTerms } from './durable-journal.js';
-import { addOnce, fork, fromDurableRequest, queuedFor, runIdFor, toDurableRequest, withTrace } from './durable-request.js';
+import { addOnce, fork, fromDurableRequest, queuedFor, rehearse, runIdFor, toDurableRequest, withTrace } from './durable-request.js';
 
 /** Injects the `RunOptions`. */
 export const RUN_OPTIONS = Symbol('toolloop:run-options');
@@ -145,6 +145,10 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
 
   override fork(run: RunRecord, step: number, requestId?: string): Promise<string> {
     return fork(this.log, run, step, requestId);
+  }
+
+  override rehearse(run: RunRecord, model: string): Promise<string> {
+    return rehearse(this.log, run, model);
   }
 
   /** A directory that cannot be reached keeps no run from being started: by the time it is gone on with, it may be. */
