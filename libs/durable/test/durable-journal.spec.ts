@@ -50,7 +50,7 @@ const END: LoopEvent = {
 it('writes all that came while a write was under way at once, its end included', async () => {
   const log = new SlowRunLog();
   const lease = await log.begin(run, { owner: 'one', forMs: 60_000 });
-  const journal = new DurableJournal(log, () => Promise.resolve({ runId: run.runId, ...lease }));
+  const journal = new DurableJournal(log, { runId: run.runId, ...lease });
   const kept: Promise<unknown>[] = [journal.record(entry('a'))];
   await wait(5);
   for (const sequence of [1, 2, 3, 4]) {
@@ -71,7 +71,7 @@ it('writes all that came while a write was under way at once, its end included',
 it('writes nothing that comes after another process took the run over, neither by itself nor with what was to be written', async () => {
   const log = new SlowRunLog();
   const lease = await log.begin(run, { owner: 'one', forMs: 60_000 });
-  const journal = new DurableJournal(log, () => Promise.resolve({ runId: run.runId, ...lease }));
+  const journal = new DurableJournal(log, { runId: run.runId, ...lease });
   const first = journal.record(entry('a'));
   const second = journal.record(entry('b'));
   await wait(5);
@@ -99,7 +99,7 @@ class AbsentRunLog extends MemoryRunLog {
 async function endedInTheDark() {
   const log = new AbsentRunLog();
   const lease = await log.begin(run, { owner: 'one', forMs: 60_000 });
-  const journal = new DurableJournal(log, () => Promise.resolve({ runId: run.runId, ...lease }));
+  const journal = new DurableJournal(log, { runId: run.runId, ...lease });
   log.isThere = true;
   await journal.record(entry('a'));
   log.isThere = false;

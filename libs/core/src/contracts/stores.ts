@@ -265,10 +265,11 @@ export interface RunRecord {
   readonly updatedAt: string;
 }
 
-/** A run to add; with `entries` where it begins with what another one did. */
-export type NewRun = Pick<RunRecord, 'runId' | 'tenant' | 'actorId' | 'loop' | 'request' | 'forkOf' | 'waitingFor'> & {
-  readonly entries?: readonly RunEntry[];
-};
+/** A run to add, with what is written of it at once: what another one did before, or its first event. */
+export type NewRun = Pick<RunRecord, 'runId' | 'tenant' | 'actorId' | 'loop' | 'request' | 'forkOf' | 'waitingFor'> & Partial<RunBeginning>;
+
+/** The part of a run that is written with its row. */
+export type RunBeginning = Pick<RunWrite, 'entries' | 'events'>;
 
 /** A run, and the proof of its lease. */
 export type RunHold = Pick<RunRecord, 'runId'> & LeaseHold;

@@ -242,10 +242,13 @@ export class RunRecorder {
     return new SubRunJournal(this.journal, place);
   }
 
-  /** Writes what the run begins with, its conversation included, where it does begin; and from then on what the user adds, as soon as it is given. */
-  async start(inputs: RunInputs, begun: LoopState | undefined): Promise<void> {
+  /**
+   * Notes what the run begins with, its conversation included, where it does begin; and from then on writes what the user adds, as soon as it is given. Nothing has happened
+   * before the first answer of the model: a process that finds no beginning begins the run anew.
+   */
+  start(inputs: RunInputs, begun: LoopState | undefined): void {
     if (begun) this.messages = 0;
-    if (begun) await this.kept(this.begin(begun));
+    if (begun) this.journal.note(this.begin(begun));
     inputs.keepBy((input) => this.journal.record({ type: 'input', key: `input:${input.number}`, ...input }));
   }
 

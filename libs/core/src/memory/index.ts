@@ -62,6 +62,7 @@ export type {
   JournalStart,
   LeasedRun,
   NewRun,
+  RunBeginning,
   RunHold,
   RunQuery,
   RunRecord,

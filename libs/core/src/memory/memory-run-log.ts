@@ -190,11 +190,13 @@ export class MemoryRunLog extends RunLog {
     if (this.runs.get(runId)?.record.status === 'queued') this.enqueue(runId);
   }
 
-  private keep({ entries = [], ...run }: NewRun, state: Pick<RunRecord, 'status' | 'finishReason' | 'lease'>): void {
+  private keep({ entries = [], events = [], ...run }: NewRun, state: Pick<RunRecord, 'status' | 'finishReason' | 'lease'>): void {
     const at = new Date().toISOString();
-    const record: RunRecord = { ...run, ...state, epoch: 1, lastSequence: 0, createdAt: at, updatedAt: at };
-    const log = new Map(copiesOf(entries).map((entry) => [entry.key, entry]));
-    this.runs.set(run.runId, { record, isWoken: false, entries: log, events: new Map() });
+    const lastSequence = events.at(-1)?.sequence ?? 0;
+    const record: RunRecord = { ...run, ...state, epoch: 1, lastSequence, createdAt: at, updatedAt: at };
+    const logged: LoggedRun = { record, isWoken: false, entries: new Map(), events: new Map() };
+    appendTo(logged, entries, events);
+    this.runs.set(run.runId, logged);
   }
 
   private held(hold: RunHold): LoggedRun | undefined {

@@ -125,7 +125,7 @@ describe('a run that is written down', () => {
     const first = (await shop(turns)).runs.openDurable(request, {
       runId: 'run-1',
       loop: undefined,
-      journal: new MortalJournal(entries, 2),
+      journal: new MortalJournal(entries, 1),
     });
     await expect(first.result).rejects.toThrow(RunElsewhereError);
     expect(entries.map(({ key }) => key)).toEqual(['begin', 'model:1']);

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { type LoopEvent, LoopEventSink } from '@toolloop/core';
 import { endingWith, type RunEntry, type RunJournal, type RunStateEntry } from '@toolloop/core/internal';
-import type { RunHold, RunLog, RunWrite } from '@toolloop/core/stores';
+import type { RunBeginning, RunHold, RunLog, RunWrite } from '@toolloop/core/stores';
 import { StorageUnavailableError } from '@toolloop/protocol';
 
 /** The time for which events and notes of a run are collected into one write, where the process has few runs. */
@@ -11,6 +11,7 @@ const OF_EACH_RUN_MS = 3;
 const MOST_MS = 300;
 /** The time between two attempts to write the end of a run, each of which takes seconds itself where the storage does not answer. */
 const AGAIN_MS = 500;
+const NOTHING: RunBeginning = { entries: [], events: [] };
 
 /** Returns the time for which events and notes are collected into one write, in milliseconds, in a process with so many durable runs. */
 export function collectingMs(runs: number): number {
@@ -32,6 +33,7 @@ export interface JournalTerms {
  */
 export class DurableJournal implements RunJournal {
   readonly sink: LoopEventSink = new JournalSink((event) => this.take(event));
+  private readonly begin: (beginning: RunBeginning) => Promise<RunHold>;
   private holding: Promise<RunHold> | undefined;
   private held = true;
   private hasBegun = false;
@@ -57,12 +59,14 @@ export class DurableJournal implements RunJournal {
   private isTaken = false;
   private reason: string | undefined;
 
-  /** `begin` gets the hold of the run when it is first written. */
+  /** `begin` is the hold of the run, or gets it when the run is first written, with that. */
   constructor(
     private readonly log: RunLog,
-    private readonly begin: () => Promise<RunHold>,
+    begin: RunHold | ((beginning: RunBeginning) => Promise<RunHold>),
     { collectingMs: ms = () => LEAST_MS, earlier = [] }: JournalTerms = {},
   ) {
+    this.begin = typeof begin === 'function' ? begin : () => Promise.resolve(begin);
+    if (typeof begin !== 'function') this.holding = this.begin(NOTHING);
     this.collectingMs = ms;
     this.unended = earlier.slice(earlier.findLastIndex(({ type }) => type === 'begin' || type === 'step') + 1).filter(isOfStep);
   }
@@ -185,12 +189,16 @@ export class DurableJournal implements RunJournal {
 
   /** A run that could not even be begun fails here. */
   private async write(): Promise<void> {
-    this.holding ??= this.begin();
-    const hold = await this.holding;
-    this.hasBegun = true;
+    const { holding } = this;
+    await holding;
     this.next = undefined;
     const { events, entries, dropped, ending } = this;
     [this.events, this.entries, this.dropped] = [[], [], []];
+    const isWithBeginning = !holding && !ending;
+    this.holding ??= this.begin(isWithBeginning ? { events, entries } : NOTHING);
+    const hold = await this.holding;
+    this.hasBegun = true;
+    if (isWithBeginning) return;
     try {
       await this.append(hold, { events, entries, dropped, ...(ending && { ending }) });
       this.hasKept ||= ending !== undefined;

@@ -14,7 +14,7 @@ import {
 } from '@toolloop/core/internal';
 import { flushBeforeClose } from '@toolloop/core/loop';
 import { StorageUnavailableError } from '@toolloop/protocol';
-import type { LeasedRun, LeaseRequest, NewRun, RunHold, RunLog, RunRecord } from '@toolloop/core/stores';
+import type { LeasedRun, LeaseRequest, NewRun, RunBeginning, RunHold, RunLog, RunRecord } from '@toolloop/core/stores';
 import { type RunOptions, runOptionsOf } from '../durable-options.js';
 import { collectingMs, DurableJournal, type JournalTerms } from './durable-journal.js';
 import { addOnce, fork, fromDurableRequest, queuedFor, rehearse, runIdFor, toDurableRequest, withTrace } from './durable-request.js';
@@ -125,12 +125,14 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
   override open<Output, Actor>(request: LoopRequest<Output, Actor>, { name }: NamedProfile): RunHandle<Output> {
     const run = { ...this.newRun(request, name), runId: randomUUID() }; // each call of open is a run of its own
     const { runId } = run;
-    const begin = async (): Promise<RunHold> => {
-      const hold = { runId, ...(await this.log.begin(run, this.leaseRequest())) };
+    const begin = async (beginning: RunBeginning): Promise<RunHold> => {
+      const hold = { runId, ...(await this.log.begin({ ...run, ...beginning }, this.leaseRequest())) };
       this.track(new OpenRun(journal, handle, hold));
       return hold;
     };
-    const journal = new DurableJournal(this.log, () => (this.hasLeft ? Promise.reject(leaving()) : this.awaited(begin())), this.terms);
+    const unlessLeft = (beginning: RunBeginning): Promise<RunHold> =>
+      this.hasLeft ? Promise.reject(leaving()) : this.awaited(begin(beginning));
+    const journal = new DurableJournal(this.log, unlessLeft, this.terms);
     const handle = this.runs.openDurable(request, { runId, loop: name, journal });
     return handle;
   }
@@ -204,7 +206,7 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
     const hold = { runId, ...lease };
     if (!request) return this.log.release(hold); // only its actor resumes it
     const entries = await this.log.read(runId);
-    const journal = new DurableJournal(this.log, () => Promise.resolve(hold), { ...this.terms, earlier: entries });
+    const journal = new DurableJournal(this.log, hold, { ...this.terms, earlier: entries });
     const queued = entries.length === 0 ? queuedFor(run) : undefined;
     let actor: unknown;
     let handle: RunHandle;

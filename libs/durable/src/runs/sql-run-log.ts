@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import type { FinishReason, JsonObject, LoopEvent, LoopResult } from '@toolloop/core';
-import { type RunEntry, withDates } from '@toolloop/core/internal';
+import type { LoopEvent } from '@toolloop/core';
+import type { RunEntry } from '@toolloop/core/internal';
 import {
   type EventPage,
   type Lease,
@@ -15,69 +15,33 @@ import {
   type RunStatus,
   type RunWrite,
 } from '@toolloop/core/stores';
-import type { NamedStatement } from '../database/database-driver.js';
 import type { Database } from '../database/database.js';
-import { fromLeaseRow, heldBy, inMs, LEASE, type LeaseRow, leaseTo } from '../database/lease-sql.js';
+import { fromLeaseRow, heldBy, inMs, type LeaseRow, leaseTo } from '../database/lease-sql.js';
 import { type JobQueue, KEEP_JOBS_SECONDS, openJobs } from '../queue/job-queue.js';
 import { withdrawPending } from '../stores/sql-pending-store.js';
 import { RowWatch } from '../database/row-watch.js';
 import { isStorable, keyHash, shownText, storableKey, storedJson } from '../stores/storable.js';
+import {
+  BEGIN,
+  CHANGED,
+  COLUMNS,
+  EVENTS,
+  fromEntryText,
+  fromEventsText,
+  fromRunRow,
+  logged,
+  NEXT_TURN,
+  type RunRow,
+  WRITE,
+} from './run-statements.js';
 
 const QUEUE = 'toolloop-runs';
-const CHANGED = 'toolloop_runs';
 const LOOK_AGAIN_MS = 5_000;
-const COLUMNS = `run_id, tenant, actor_id, loop, request, fork_of, status, finish_reason, waiting_for, ${LEASE}, cancelled, last_sequence, created_at, updated_at`;
 /** The jobs of a run: one for each time it is queued, and one that looks at a waiting run at some time. */
 const [TURN, LOOK] = ['turn:', 'look:'];
-/** pg-boss keeps a priority in 32 bits. */
-const LAST_TURN = 2_147_483_647;
-
-/**
- * The turn of a queued run: one behind the last of its tenant, but not before the turn that comes next. So tenants take turns, however many runs each has queued, and the
- * runs of a tenant keep their order. Two that are queued at once may get the same turn, which does no harm.
- */
-const NEXT_TURN = `least(${LAST_TURN}, greatest(
-  coalesce((select max(turn) from toolloop.runs where tenant = run.tenant and status = 'queued'), 0) + 1,
-  coalesce((select min(turn) from toolloop.runs where status = 'queued'), 0)))`;
 
 /** Sets the status of a run that its holder has no more. */
 const WITHOUT_LEASE = 'owner = null, expires_at = null';
-
-/** One statement: the hold is looked at, the run marked, and everything written, or nothing is. */
-const WRITE: NamedStatement = {
-  name: 'toolloop_write_run',
-  text: `
-  with held as (
-    update toolloop.runs set updated_at = now(), last_sequence = greatest(last_sequence, $3)
-    where run_id = $1 and ${heldBy('$8', '$2')} returning run_id
-  ), dropped as (
-    delete from toolloop.run_entries as entry using held where entry.run_id = held.run_id and entry.key_hash = any($9::text[])
-  ), written as (
-    insert into toolloop.run_entries (run_id, key_hash, position, entry)
-    select run_id, key_hash, nextval('toolloop.run_entry_positions'), entry
-    from held, unnest($4::text[], $5::text[]) with ordinality as entries (key_hash, entry, place) order by place
-    on conflict (run_id, key_hash) do update set position = excluded.position, entry = excluded.entry
-  ), shown as (
-    insert into toolloop.run_events (run_id, sequence, event_count, events)
-    select run_id, $3, $6, $7 from held where $6 > 0
-    on conflict do nothing
-  )
-  select run_id, pg_notify('${CHANGED}', run_id)::text from held`,
-};
-
-/**
- * The events of a write are one row, under the sequence of the last. `before`: how many there are at least before those of a row; the first row counts as none, since
- * its events may all be known but one, and a page that is short says that there are no more.
- */
-const EVENTS = `
-  with later as (
-    select sequence, event_count, events from toolloop.run_events where run_id = $1 and sequence > $2 order by sequence limit $3
-  ), counted as (
-    select sequence, events,
-      sum(event_count) over (order by sequence) - event_count - first_value(event_count) over (order by sequence) as before
-    from later
-  )
-  select events from counted where before < $3 order by sequence`;
 
 /** Keeps runs in SQL, and has pg-boss say whose turn a durable one is. */
 export class SqlRunLog extends RunLog {
@@ -112,7 +76,7 @@ export class SqlRunLog extends RunLog {
 
   override async begin(run: NewRun, request: LeaseRequest): Promise<Lease> {
     await this.ready();
-    return this.database.transaction(() => this.insert(run, request));
+    return this.insert(run, request);
   }
 
   override async acquire(runId: string, { owner, forMs }: LeaseRequest, epoch?: number): Promise<LeasedRun | undefined> {
@@ -274,40 +238,26 @@ export class SqlRunLog extends RunLog {
     while ((await this.requeueExpired()) > 0);
   }
 
-  /** Within a transaction. */
-  private async insert({ runId, entries = [], ...run }: NewRun, { owner, forMs }: LeaseRequest): Promise<Lease> {
-    const [row] = await this.database.query<LeaseRow>(
-      `insert into toolloop.runs (run_id, tenant, actor_id, loop, request, fork_of, status, owner, expires_at)
-       values ($1, $2, $3, $4, $5, $6, 'running', $7, ${inMs('$8')}) returning ${LEASE}`,
-      [
-        storableKey(runId, 'id of the run'),
-        storableKey(run.tenant, 'tenant'),
-        storableKey(run.actorId, 'id of the actor'),
-        run.loop ?? null,
-        run.request ? storedJson(run.request, 'request') : null,
-        run.forkOf ? JSON.stringify(run.forkOf) : null,
-        owner,
-        forMs,
-      ],
-    );
+  private async insert({ runId, entries = [], events = [], ...run }: NewRun, { owner, forMs }: LeaseRequest): Promise<Lease> {
+    const [row] = await this.database.query<LeaseRow>(BEGIN, [
+      storableKey(runId, 'id of the run'),
+      storableKey(run.tenant, 'tenant'),
+      ...logged(entries, events),
+      storableKey(run.actorId, 'id of the actor'),
+      run.loop ?? null,
+      run.request ? storedJson(run.request, 'request') : null,
+      run.forkOf ? JSON.stringify(run.forkOf) : null,
+      owner,
+      forMs,
+    ]);
     if (!row) throw new Error(`The run ${runId} was not added.`);
-    const lease = fromLeaseRow(row);
-    if (entries.length > 0) await this.appendAs({ runId, ...lease }, { entries, events: [] });
-    return lease;
+    return fromLeaseRow(row);
   }
 
   private async appendAs(hold: RunHold, { entries, dropped = [], events }: Omit<RunWrite, 'ending'>): Promise<void> {
-    const rows = await this.database.query(WRITE, [
-      hold.runId,
-      hold.epoch,
-      events.at(-1)?.sequence ?? 0,
-      entries.map(({ key }) => keyHash(key)),
-      entries.map((entry) => JSON.stringify(entry)),
-      events.length,
-      JSON.stringify(events),
-      hold.owner,
-      dropped.map((key) => keyHash(key)),
-    ]);
+    const written = logged(entries, events);
+    const gone = dropped.map((key) => keyHash(key));
+    const rows = await this.database.query(WRITE, [hold.runId, hold.epoch, ...written, hold.owner, gone]);
     if (rows.length === 0) throw new RunLostError(hold);
   }
 
@@ -350,51 +300,4 @@ export class SqlRunLog extends RunLog {
       retentionSeconds: KEEP_JOBS_SECONDS,
     });
   }
-}
-
-/** A row of `toolloop.runs`. */
-interface RunRow {
-  readonly run_id: string;
-  readonly tenant: string;
-  readonly actor_id: string;
-  readonly loop: string | null;
-  readonly request: string | null;
-  readonly fork_of: string | null;
-  readonly status: RunStatus;
-  readonly finish_reason: FinishReason | null;
-  readonly waiting_for: NonNullable<LoopResult['waitingFor']> | null;
-  readonly owner: string | null;
-  readonly epoch: number;
-  readonly expires_at: Date | null;
-  readonly cancelled: string | null;
-  readonly last_sequence: number;
-  readonly created_at: Date;
-  readonly updated_at: Date;
-}
-
-function fromRunRow(row: RunRow): RunRecord {
-  const { owner, epoch, expires_at } = row;
-  return {
-    runId: row.run_id,
-    tenant: row.tenant,
-    actorId: row.actor_id,
-    ...(row.loop !== null && { loop: row.loop }),
-    ...(row.request !== null && { request: JSON.parse(row.request) as JsonObject }),
-    ...(row.fork_of !== null && { forkOf: JSON.parse(row.fork_of) as NonNullable<RunRecord['forkOf']> }),
-    status: row.status,
-    ...(row.finish_reason !== null && { finishReason: row.finish_reason }),
-    ...(row.waiting_for !== null && row.status === 'waiting' && { waitingFor: row.waiting_for }),
-    ...(row.cancelled !== null && { cancelled: row.cancelled }),
-    epoch,
-    ...(owner !== null && expires_at && { lease: fromLeaseRow({ owner, epoch, expires_at }) }),
-    lastSequence: row.last_sequence,
-    createdAt: row.created_at.toISOString(),
-    updatedAt: row.updated_at.toISOString(),
-  };
-}
-
-const fromEntryText = (text: string): RunEntry => JSON.parse(text) as RunEntry;
-
-function fromEventsText(text: string): readonly LoopEvent[] {
-  return (JSON.parse(text) as LoopEvent[]).map(withDates);
 }

@@ -167,10 +167,10 @@ async function drops({ store, other, tenant }: RunTrial): Promise<void> {
 }
 
 async function keepsEvents({ store, other, tenant }: RunTrial): Promise<void> {
-  const hold = await begun(store, newRun(tenant));
-  const events = Array.from({ length: 30 }, (_, index) => event(hold.runId, index + 1, AWKWARD_TEXTS[index % AWKWARD_TEXTS.length]));
-  await store.append(hold, { entries: [], events: events.slice(0, 20) });
-  await store.append(hold, { entries: [], events: events.slice(0, 20) });
+  const run = newRun(tenant);
+  const events = Array.from({ length: 30 }, (_, index) => event(run.runId, index + 1, AWKWARD_TEXTS[index % AWKWARD_TEXTS.length]));
+  const hold = await begun(store, { ...run, events: events.slice(0, 3) });
+  for (let times = 0; times < 2; times += 1) await store.append(hold, { entries: [], events: events.slice(3, 20) });
   await store.append(hold, { entries: [], events: events.slice(20) });
   assert.deepEqual(await other.events(hold.runId, { after: 0, limit: 100 }), events);
   assert.deepEqual(await other.events(hold.runId, { after: 7, limit: 3 }), events.slice(7, 10));
