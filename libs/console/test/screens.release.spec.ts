@@ -30,6 +30,7 @@ const STATES = ['full', 'empty', 'loading', 'failing', 'locked'];
 const LOOKS = [
   { name: 'light', query: 'theme=light', width: 1280 },
   { name: 'dark', query: 'theme=dark', width: 1280 },
+  { name: 'mirrored', query: 'theme=light&dir=rtl', width: 1280 },
   { name: 'narrow', query: 'theme=light&language=de', width: 390 },
 ];
 
@@ -43,6 +44,17 @@ function markOf(screen: string, state: string): string | undefined {
   if (state === 'failing') return '.notice.danger';
   return state === 'locked' && FOR_OPERATORS.test(screen) ? '.notice.locked' : undefined;
 }
+
+/** Finds what is cut off where nothing scrolls, and texts with a letter on each line. */
+const CUT_OFF = `(() => {
+  const scrolls = (node) => !!node && node.id !== 'main' && (/auto|scroll/.test(getComputedStyle(node).overflowX) || scrolls(node.parentElement));
+  const wrong = [...document.querySelectorAll('#main :is(button, a, h1, h2, h3, strong, .chip, td, th)')].filter((node) => {
+    const { left, right, width, height } = node.getBoundingClientRect();
+    if (width === 0 || scrolls(node.parentElement)) return false;
+    return left < -1 || right > innerWidth + 1 || (width < 24 && height > 60 && node.textContent.trim().length > 3);
+  });
+  return wrong.map(({ textContent }) => textContent.trim());
+})()`;
 
 let browser: Browser;
 let fixtures: ServedFixtures;
@@ -75,6 +87,7 @@ describe.each(LOOKS)('the screens of the console, $name', ({ name, query, width 
       await picture(page, `${screen.replaceAll('/', '-')}-${state}-${name}`);
       problems.push(...(await barriersOn(page)).map((barrier) => `${state}: ${barrier}`));
       if ((await page.evaluate('document.documentElement.scrollWidth')) !== width) problems.push(`${state}: is wider than the window`);
+      problems.push(...(await page.evaluate<readonly string[]>(CUT_OFF)).map((text) => `${state}: cuts off “${text}”`));
     }
     await context.close();
     expect(problems).toEqual([]);

@@ -72,7 +72,7 @@ function TurnView({ turn: { question, run, error } }: { readonly turn: Turn }): 
   return (
     <article className="turn">
       <div className="asked">
-        <p>{question}</p>
+        <p dir="auto">{question}</p>
       </div>
       <div className="answer">
         <RunParts run={run} />
@@ -129,12 +129,16 @@ function Part({ part, run, isLive }: { readonly part: RunPart; readonly run: Run
       );
     }
     case 'text':
-      return <p className="text">{part.text}</p>;
+      return (
+        <p className="text" dir="auto">
+          {part.text}
+        </p>
+      );
     case 'reasoning':
       return (
         <details className="reasoning">
           <summary>{t('chat.reasoning')}</summary>
-          <p>{part.text}</p>
+          <p dir="auto">{part.text}</p>
         </details>
       );
     default:

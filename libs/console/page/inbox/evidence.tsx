@@ -39,9 +39,9 @@ export function mayReadRun({ requestedBy }: WaitingRequest, { actor, may }: Sess
 }
 
 function ReadBefore({ request: { runId, toolCallId, args } }: { readonly request: ApprovalRequest }): ReactNode {
-  const { client, words } = useConsole();
+  const { client, feed, words } = useConsole();
   const { t } = words;
-  const { view, error, reading } = useRun(client, runId);
+  const { view, error, reading } = useRun(client, runId, { notices: feed.watch });
   if (error) return <p className="muted small">{error.message}</p>;
   if (reading === 'loading') return null;
   const calls = callsIn(view);

@@ -78,7 +78,7 @@ function Row({ entry, isChosen, siblings }: RowProps): ReactNode {
           <Icon name={mayAnswer === false ? 'wait' : KIND_ICONS[kind]} size={17} />
         </span>
         <span className="row-words">
-          <strong>{sentenceOf(entry, words)}</strong>
+          <strong dir="auto">{sentenceOf(entry, words)}</strong>
           <small className="muted">
             {detailOf(entry) === '' ? '' : `${detailOf(entry)} · `}
             {words.t(`request.${kind}`)}
@@ -102,7 +102,7 @@ function Item({ entry }: { readonly entry: WaitingRequest }): ReactNode {
   return (
     <section className="item" aria-label={sentenceOf(entry, words)} data-triage="">
       <header>
-        <h2>{sentenceOf(entry, words)}</h2>
+        <h2 dir="auto">{sentenceOf(entry, words)}</h2>
         <ul className="chips">
           <li className="chip">{t(`request.${entry.kind}`)}</li>
           {requestedBy !== undefined && <li className="chip">{t('inbox.by', { by: requestedBy })}</li>}

@@ -85,7 +85,11 @@ function Asked({ open }: Pick<RequestViewProps, 'open'>): ReactNode {
     case 'approval':
       return <ApprovalAsked request={open.request} />;
     case 'question':
-      return <p className="request-question">{open.request.question}</p>;
+      return (
+        <p className="request-question" dir="auto">
+          {open.request.question}
+        </p>
+      );
     case 'client':
       return <p className="request-question">{t('request.clientLead')}</p>;
     default:
@@ -106,8 +110,14 @@ function ApprovalAsked({ request: { preview, reason, presentation, args, isTaint
   const { t } = useWords();
   return (
     <>
-      <p className="request-question">{presentation?.confirm ?? preview?.sentence}</p>
-      {presentation?.confirm !== undefined && preview && <p className="request-sentence">{preview.sentence}</p>}
+      <p className="request-question" dir="auto">
+        {presentation?.confirm ?? preview?.sentence}
+      </p>
+      {presentation?.confirm !== undefined && preview && (
+        <p className="request-sentence" dir="auto">
+          {preview.sentence}
+        </p>
+      )}
       {preview?.changes && <Diff changes={preview.changes} />}
       {!preview?.changes && Object.keys(args).length > 0 && <ResultView value={args} />}
       {isTainted && (
@@ -116,7 +126,7 @@ function ApprovalAsked({ request: { preview, reason, presentation, args, isTaint
         </p>
       )}
       <p className="request-reason">
-        <Icon name="audit" size={15} /> {reason}
+        <Icon name="audit" size={15} /> <bdi>{reason}</bdi>
       </p>
     </>
   );

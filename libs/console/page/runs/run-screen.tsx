@@ -154,7 +154,8 @@ function useScrubKeys(position: number, last: number, move: (position: number | 
       const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
       if (step === undefined || isWriting(event)) return;
       event.preventDefault();
-      const next = Math.max(1, position + step);
+      const forward = document.documentElement.dir === 'rtl' ? -1 : 1;
+      const next = Math.max(1, position + step * forward);
       move(next >= last ? undefined : next);
     };
     addEventListener('keydown', press);
