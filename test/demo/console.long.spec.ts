@@ -114,6 +114,41 @@ onChromium('the console in a browser', () => {
     await alice.context().close();
   });
 
+  it(`shows an operator the decisions of another policy and of another model beside those of a run, and offers neither to others${why}`, async () => {
+    const [operator, alice] = [await open('ops'), await open('alice')];
+    await askIn(operator, 'Open a cart for customer c-123');
+    await operator.getByRole('link', { name: 'Open the run' }).last().click();
+    await operator.locator('.run-head .chip', { hasText: 'Ended' }).waitFor();
+    const address = operator.url();
+    await operator.getByRole('button', { name: 'Rehearse' }).press('Enter');
+    await operator.getByLabel('Policy').selectOption('careful');
+    await operator.getByRole('button', { name: 'Rehearse it' }).press('Enter');
+    const flipped = operator.locator('tr.flipped', { hasText: 'Open cart' });
+    await flipped.getByText('allowed').waitFor();
+    await flipped.getByText('asks a person').waitFor();
+    await operator.getByText('1 decision would turn out otherwise.').waitFor();
+    await picture(operator, 'rehearsed-policy');
+    expect(await barriersOn(operator)).toEqual([]);
+    await operator.getByLabel('Model').selectOption('brief');
+    await flipped.waitFor({ state: 'detached' });
+    await operator.getByRole('button', { name: 'Rehearse it' }).press('Enter');
+    await flipped.getByText('asks a person').waitFor();
+    await operator.getByText('would turn out otherwise.').waitFor();
+    await picture(operator, 'rehearsed-model');
+    await operator.getByRole('link', { name: 'Open the rehearsal' }).press('Enter');
+    await operator.locator('.run-head .chip', { hasText: 'Rehearse' }).waitFor();
+    expect(operator.url()).not.toBe(address);
+    await operator.getByRole('link', { name: 'Inbox' }).first().click();
+    await operator.getByText('Nothing waits for you').waitFor();
+
+    await askIn(alice, 'Open a cart for customer c-123');
+    await alice.getByRole('link', { name: 'Open the run' }).last().click();
+    await alice.getByRole('button', { name: 'Rehearse' }).press('Enter');
+    await alice.getByRole('button', { name: 'Rehearse it' }).waitFor();
+    expect(await alice.getByLabel('Policy').count()).toBe(0);
+    await Promise.all([operator.context().close(), alice.context().close()]);
+  });
+
   it(`calls a tool by its form, switches one off and on, explains a refusal, and changes theme and language${why}`, async () => {
     const operator = await open('ops', { colorScheme: 'dark' });
     await operator.goto(`${desk.url}/console#/tools/crm__searchCustomers`);

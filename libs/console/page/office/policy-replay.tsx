@@ -1,6 +1,6 @@
 import { type ReactNode, useState } from 'react';
-import type { Decision } from '@toolloop/protocol';
 import type { ReplayedPolicies, ToolLoopClient } from '@toolloop/client';
+import { DecisionChip } from '../parts/decision-chip.js';
 import { Icon } from '../parts/icon.js';
 import { nameOf } from '../parts/names.js';
 import { Failed, Locked } from '../parts/states.js';
@@ -144,19 +144,8 @@ function Flip({ changed: { runId, flip } }: { readonly changed: Changed }): Reac
     <a className="flip" href={hrefOf('runs', runId)}>
       <strong>{nameOf(declaredId)}</strong> <span className="code muted">{declaredId}</span>
       <span className="flip-way">
-        <Verdict decision={before} /> <Icon name="open" size={14} /> <Verdict decision={after} />
+        <DecisionChip decision={before} /> <Icon name="open" size={14} /> <DecisionChip decision={after} />
       </span>
     </a>
-  );
-}
-
-const TONES = { allow: 'effect-read_only', deny: 'danger', require_approval: 'caution' } as const;
-
-function Verdict({ decision: { kind, rule } }: { readonly decision: Decision }): ReactNode {
-  const { t } = useConsole().words;
-  return (
-    <span className={`chip ${TONES[kind]}`} title={rule}>
-      {t(`decision.${kind}`)} · {rule}
-    </span>
   );
 }

@@ -1,13 +1,13 @@
-import { type ReactNode, useCallback, useEffect, useState } from 'react';
+import { type ReactNode, useState } from 'react';
 import type { Run, Undoing } from '@toolloop/client';
 import type { CallPart, RunView } from '@toolloop/react';
 import { Icon } from '../parts/icon.js';
-import { useLoaded } from '../parts/loaded.js';
 import { nameOf } from '../parts/names.js';
 import { useVerdict } from '../parts/verdict.js';
 import { useConsole } from '../shell/console-context.js';
 import { go } from '../shell/route.js';
 import type { WordKey } from '../words/words.js';
+import { Rehearse } from './rehearse.js';
 
 type Asked = 'cancel' | 'fork' | 'undo' | 'rehearse' | 'keep';
 
@@ -51,27 +51,28 @@ export function RunActions({ run, view, conversationId }: RunActionsProps): Reac
         </button>
       )}
       {asked === 'keep' && <Keep runId={run.runId} onClose={() => setAsked(undefined)} />}
-      {asked && asked !== 'keep' && <Confirm key={asked} {...{ asked, run, view, conversationId }} onClose={() => setAsked(undefined)} />}
+      {asked === 'rehearse' && <Rehearse runId={run.runId} conversationId={conversationId} onClose={() => setAsked(undefined)} />}
+      {asked && asked !== 'keep' && asked !== 'rehearse' && (
+        <Confirm key={asked} {...{ asked, run, view }} onClose={() => setAsked(undefined)} />
+      )}
     </div>
   );
 }
 
-interface ConfirmProps extends RunActionsProps {
-  readonly asked: Exclude<Asked, 'keep'>;
+interface ConfirmProps extends Omit<RunActionsProps, 'conversationId'> {
+  readonly asked: Exclude<Asked, 'keep' | 'rehearse'>;
   readonly onClose: () => void;
 }
 
-function Confirm({ asked, run: { runId }, view, conversationId, onClose }: ConfirmProps): ReactNode {
+function Confirm({ asked, run: { runId }, view, onClose }: ConfirmProps): ReactNode {
   const { client, words, announce } = useConsole();
   const { t } = words;
   const [step, setStep] = useState(view.step);
   const [problem, setProblem] = useState<string>();
   const [undoing, setUndoing] = useState<Undoing>();
-  const [question, setQuestion] = useState('');
   const act = async (): Promise<void> => {
     if (asked === 'cancel') await client.cancel(runId);
     if (asked === 'fork') go('runs', (await client.fork(runId, step)).runId);
-    if (asked === 'rehearse') go('runs', (await client.start({ message: question, rehearse: true })).runId);
     if (asked === 'undo') return setUndoing(await client.undo(runId));
     announce(t(`run.${asked}Done`));
     onClose();
@@ -86,7 +87,6 @@ function Confirm({ asked, run: { runId }, view, conversationId, onClose }: Confi
       <h2>{t(`run.${asked}`)}</h2>
       <p>{t(`run.${asked}Lead`)}</p>
       {asked === 'fork' && <ForkStep {...{ view, step, setStep }} />}
-      {asked === 'rehearse' && <Question {...{ conversationId, question, setQuestion, runId }} />}
       {undoing && <Undone undoing={undoing} />}
       {problem !== undefined && (
         <p className="problem" role="alert">
@@ -98,7 +98,6 @@ function Confirm({ asked, run: { runId }, view, conversationId, onClose }: Confi
           <button
             type="button"
             className="button primary"
-            disabled={asked === 'rehearse' && question.trim() === ''}
             onClick={() => void act().catch((error: unknown) => setProblem(messageOf(error)))}
           >
             {t(`run.${asked}Now`)}
@@ -189,47 +188,6 @@ function ForkStep({ view, step, setStep }: ForkStepProps): ReactNode {
           <li key={since}>{nameOf(tool, presentation)}</li>
         ))}
       </ul>
-    </>
-  );
-}
-
-interface QuestionProps {
-  readonly runId: string;
-  readonly conversationId: string | undefined;
-  readonly question: string;
-  readonly setQuestion: (question: string) => void;
-}
-
-/** The question to rehearse: that of the run where the page or its conversation has it, and otherwise what is typed. */
-function Question({ runId, conversationId, question, setQuestion }: QuestionProps): ReactNode {
-  const { client, thread, words } = useConsole();
-  const load = useCallback(async () => {
-    const turn = thread.snapshot().turns.find(({ run }) => run.runId === runId);
-    if (turn || conversationId === undefined) return turn ? [turn.question] : [];
-    const { entries } = await client.conversation(conversationId);
-    return entries.flatMap(({ role, text }) => (role === 'user' ? [text] : [])).toReversed();
-  }, [client, thread, runId, conversationId]);
-  const { value: known } = useLoaded(load);
-  const first = known?.[0];
-  useEffect(() => {
-    if (first !== undefined) setQuestion(first);
-  }, [first, setQuestion]);
-  return (
-    <>
-      {known && known.length > 1 && (
-        <label className="field">
-          <span>{words.t('run.rehearseAsked')}</span>
-          <select onChange={({ target }) => setQuestion(target.value)}>
-            {known.map((text, index) => (
-              <option key={index}>{text}</option>
-            ))}
-          </select>
-        </label>
-      )}
-      <label className="field">
-        <span>{words.t('run.rehearseQuestion')}</span>
-        <textarea rows={3} maxLength={8000} value={question} onChange={({ target }) => setQuestion(target.value)} />
-      </label>
     </>
   );
 }
