@@ -1,4 +1,14 @@
-import { type Attributes, context, type Link, type Span, SpanKind, SpanStatusCode, trace, type Tracer } from '@opentelemetry/api';
+import {
+  type Attributes,
+  type Context,
+  context,
+  type Link,
+  type Span,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+  type Tracer,
+} from '@opentelemetry/api';
 import {
   Instrumentation,
   type InstrumentedAnswer,
@@ -12,8 +22,6 @@ import { ModelError, type ModelRequest, type ToolInvocationRecord } from '@tooll
 import { ERROR_TYPE, GEN_AI, TOOLLOOP } from './conventions.js';
 import type { LoopMetrics } from './loop-metrics.js';
 import type { SpanContent } from './span-content.js';
-
-const CALL = { kind: SpanKind.INTERNAL, attributes: { [GEN_AI.operation]: 'execute_tool' } };
 
 /**
  * The spans of runs (`invoke_agent`), of questions to models (`chat`) and of calls of tools (`execute_tool`), each the active span of what happens within it: the
@@ -66,7 +74,7 @@ export class LoopInstrumentation extends Instrumentation {
   }
 
   override tool<Outcome extends InstrumentedOutcome>(call: InstrumentedToolCall, work: () => Promise<Outcome>): Promise<Outcome> {
-    const span = this.tracer.startSpan('execute_tool', CALL);
+    const span = this.tracer.startSpan('execute_tool');
     return within(span, work, (outcome, seconds) => {
       if (!outcome) return;
       const { record, isPending } = outcome;
@@ -87,6 +95,30 @@ export class LoopInstrumentation extends Instrumentation {
   }
 }
 
+/**
+ * A value over another context. That of the API copies the values below it into a map of its own, which was a good part of the memory that a span took here;
+ * contexts of runs are a few values high.
+ */
+class Layer implements Context {
+  constructor(
+    private readonly below: Context,
+    private readonly key?: symbol,
+    private readonly value?: unknown,
+  ) {}
+
+  getValue(key: symbol): unknown {
+    return key === this.key ? this.value : this.below.getValue(key);
+  }
+
+  setValue(key: symbol, value: unknown): Context {
+    return new Layer(this.key === undefined ? this.below : this, key, value);
+  }
+
+  deleteValue(key: symbol): Context {
+    return this.setValue(key, undefined);
+  }
+}
+
 /** Runs work within a span, and ends the span with it. Without a result the work has failed, which the loop itself never does. */
 async function within<Result>(
   span: Span,
@@ -96,7 +128,7 @@ async function within<Result>(
   const startedAt = performance.now();
   let result: Result | undefined;
   try {
-    result = await context.with(trace.setSpan(context.active(), span), work);
+    result = await context.with(trace.setSpan(new Layer(context.active()), span), work);
     return result;
   } catch (error) {
     fail(span, typeOf(error));
@@ -142,10 +174,10 @@ function runAttributes(run: InstrumentedRun): Attributes {
 function requestAttributes({ runId, step, request }: InstrumentedModelCall): Attributes {
   const told: Attributes = {
     [GEN_AI.isStreamed]: true,
-    [GEN_AI.outputType]: request.answerFormat ? 'json' : 'text',
     [TOOLLOOP.run]: runId,
     [TOOLLOOP.step]: step,
   };
+  if (request.answerFormat) told[GEN_AI.outputType] = 'json';
   if (request.options) addOptions(told, request.options);
   return told;
 }
@@ -173,15 +205,16 @@ function addAnswer(told: Attributes, { answer: { usage, finishReason, response, 
 function callAttributes({ runId, step, toolCallId }: InstrumentedToolCall, record: ToolInvocationRecord): Attributes {
   const { declaredId = 'unknown', status, effect, attempt } = record;
   const told: Attributes = {
+    [GEN_AI.operation]: 'execute_tool',
     [GEN_AI.tool]: declaredId,
     [TOOLLOOP.status]: status,
-    [TOOLLOOP.attempt]: attempt,
     [GEN_AI.toolCallId]: toolCallId,
     [GEN_AI.toolType]: 'function',
     [TOOLLOOP.run]: runId,
     [TOOLLOOP.step]: step,
   };
   put(told, TOOLLOOP.effect, effect);
+  if (attempt > 1) told[TOOLLOOP.attempt] = attempt;
   return told;
 }
 

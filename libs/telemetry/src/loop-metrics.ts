@@ -10,11 +10,22 @@ const TOKENS = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 41
 /** The labels that are kept: a provider may name its models as it likes. */
 const MOST_LABELS = 1_000;
 
-/** The labels of the questions to one model. */
+/** The labels of the questions to one model, and what they were made of. */
 interface ModelLabels {
+  readonly provider: string;
+  readonly responseModel: string | undefined;
+  readonly tenant: string;
   readonly about: Attributes;
   readonly input: Attributes;
   readonly output: Attributes;
+}
+
+/** The labels of the calls of one tool, and what they were made of. */
+interface ToolLabels extends Pick<ToolInvocationRecord, 'status'> {
+  readonly effect: ToolInvocationRecord['effect'] | undefined;
+  readonly code: string | undefined;
+  readonly tenant: string;
+  readonly about: Attributes;
 }
 
 /** The metrics of all runs. Their attributes are names of the application and of providers: no arguments, no ids of runs, calls or people. */
@@ -29,7 +40,9 @@ export class LoopMetrics {
   private readonly pendingAnswers: Counter;
   private readonly injectedTools: Counter;
   private readonly queueAge: Histogram;
+  /** The last labels of each model and of each tool: to make them, or a key of their parts, for each question again takes longer than to compare these. */
   private readonly modelLabels = new Map<string, ModelLabels>();
+  private readonly toolLabels = new Map<string, ToolLabels>();
 
   constructor(
     meter: Meter,
@@ -80,35 +93,45 @@ export class LoopMetrics {
     if (costUsd > 0) this.cost.add(costUsd, labels.about);
   }
 
-  /** Labels of the questions to a model, which are the same again and again. */
-  private labelsOf({ provider, modelId, tenant }: InstrumentedModelCall, responseModel = ''): ModelLabels {
-    const key = `${provider}\n${modelId}\n${responseModel}\n${this.hasTenants ? tenant : ''}`;
-    const known = this.modelLabels.get(key);
-    if (known) return known;
+  private labelsOf({ provider, modelId, tenant }: InstrumentedModelCall, responseModel: string | undefined): ModelLabels {
+    const known = this.modelLabels.get(modelId);
+    if (known && known.responseModel === responseModel && known.provider === provider && this.isOf(known, tenant)) return known;
     const about = {
       [GEN_AI.operation]: 'chat',
       [GEN_AI.provider]: provider,
       [GEN_AI.requestModel]: modelId,
-      ...(responseModel !== '' && { [GEN_AI.responseModel]: responseModel }),
+      ...(responseModel && { [GEN_AI.responseModel]: responseModel }),
       ...this.tenantOf({ tenant }),
     };
-    const made = { about, input: { ...about, [GEN_AI.tokenType]: 'input' }, output: { ...about, [GEN_AI.tokenType]: 'output' } };
-    if (this.modelLabels.size < MOST_LABELS) this.modelLabels.set(key, made);
-    return made;
+    const input = { ...about, [GEN_AI.tokenType]: 'input' };
+    const output = { ...about, [GEN_AI.tokenType]: 'output' };
+    return keep(this.modelLabels, modelId, { provider, responseModel, tenant, about, input, output });
   }
 
   /** Tools are named as declared: the ids of entity tools have instances in them, and a model makes up any name. */
-  called(run: Pick<RunIdentity, 'tenant'>, { declaredId = 'unknown', status, effect, error }: ToolInvocationRecord, seconds: number): void {
+  called({ tenant }: Pick<RunIdentity, 'tenant'>, record: ToolInvocationRecord, seconds: number): void {
+    const { about } = this.labelsOfTool(tenant, record);
+    this.toolDuration.record(seconds, about);
+    if (record.status === 'denied') this.refusals.add(1, about);
+  }
+
+  private labelsOfTool(tenant: string, { declaredId = 'unknown', status, effect, error }: ToolInvocationRecord): ToolLabels {
+    const made = { status, effect, code: error?.code, tenant };
+    const known = this.toolLabels.get(declaredId);
+    if (known && areOf(known, made) && this.isOf(known, tenant)) return known;
     const about = {
       [GEN_AI.operation]: 'execute_tool',
       [GEN_AI.tool]: declaredId,
       [TOOLLOOP.status]: status,
       ...(effect && { [TOOLLOOP.effect]: effect }),
       ...(error && { [ERROR_TYPE]: error.code }),
-      ...this.tenantOf(run),
+      ...this.tenantOf({ tenant }),
     };
-    this.toolDuration.record(seconds, about);
-    if (status === 'denied') this.refusals.add(1, about);
+    return keep(this.toolLabels, declaredId, { ...made, about });
+  }
+
+  private isOf(labels: { readonly tenant: string }, tenant: string): boolean {
+    return !this.hasTenants || labels.tenant === tenant;
   }
 
   asked(run: RunIdentity, kind: string): void {
@@ -126,4 +149,13 @@ export class LoopMetrics {
   private tenantOf({ tenant }: Pick<RunIdentity, 'tenant'>): Attributes {
     return this.hasTenants ? { [TOOLLOOP.tenant]: tenant } : {};
   }
+}
+
+function keep<Labels>(known: Map<string, Labels>, name: string, labels: Labels): Labels {
+  if (known.has(name) || known.size < MOST_LABELS) known.set(name, labels);
+  return labels;
+}
+
+function areOf(known: ToolLabels, { status, effect, code }: Pick<ToolLabels, 'status' | 'effect' | 'code'>): boolean {
+  return known.status === status && known.effect === effect && known.code === code;
 }
