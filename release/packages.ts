@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { bundlePackages } from './bundles.js';
 import { REPOSITORY } from './project.js';
 
 /** A part of a package.json that is published. */
@@ -8,6 +9,7 @@ export interface Manifest {
   readonly name: string;
   readonly version: string;
   readonly exports?: Readonly<Record<string, Target>>;
+  readonly bin?: Readonly<Record<string, string>>;
   readonly dependencies?: Ranges;
   readonly peerDependencies?: Ranges;
   /** The folders of the packages; of the repository itself alone. */
@@ -40,7 +42,7 @@ function packageFolders(): readonly string[] {
 }
 
 /**
- * Writes every package below a folder as it is published. Its manifest leads to what is built alone, takes its siblings in its own version, and names the repository.
+ * Writes every package below a folder as it is published. Its scripts are bundled, its manifest leads to what is built alone, takes its siblings in its own version, and names the repository.
  * Maps stay here, since the sources they lead to are not published. Run `npm run build` first.
  *
  * @throws Error where a package is not built
@@ -50,20 +52,22 @@ export function stagePackages(destination: string, repository = REPOSITORY): rea
   const lists = packedFiles();
   const { version } = manifestOf('libs/core');
   const names = new Set(folders.map((folder) => manifestOf(folder).name));
-  return folders.map((from) => {
+  const packages = folders.map((from) => {
     const manifest = { ...manifestOf(from), version };
     const folder = join(destination, from);
     const paths = (lists.get(manifest.name) ?? []).filter((path) => !path.endsWith('.map'));
     if (!paths.some((path) => /\.m?js$/.test(path))) throw new Error(`${manifest.name} is not built: run "npm run build".`);
-    for (const path of paths) copyWithoutMap(join(from, path), join(folder, path));
     const published = publishedManifest(manifest, names, from, repository);
-    writeFileSync(join(folder, 'package.json'), `${JSON.stringify(published, null, 2)}\n`);
-    return {
-      manifest: published,
-      source: from,
-      folder,
-      files: new Map(paths.map((path) => [path, readFileSync(join(folder, path)).length])),
-    };
+    return { manifest: published, source: from, folder, paths };
+  });
+  const bundles = bundlePackages(packages);
+  return packages.map(({ manifest, source, folder, paths }, index) => {
+    const { written, replaced } = bundles[index] ?? { written: [], replaced: new Set() };
+    const copied = paths.filter((path) => !replaced.has(path));
+    for (const path of copied) copyWithoutMap(join(source, path), join(folder, path));
+    writeFileSync(join(folder, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`);
+    const files = new Map([...copied, ...written].map((path) => [path, readFileSync(join(folder, path)).length]));
+    return { manifest, source, folder, files };
   });
 }
 

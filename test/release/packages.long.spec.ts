@@ -1,6 +1,7 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { stagePackages, type StagedPackage } from '../../release/packages.js';
 import { publishCommands } from '../../release/publishing.js';
@@ -10,26 +11,26 @@ import { publishCommands } from '../../release/publishing.js';
  * application installs it.
  */
 const BUDGETS: Readonly<Record<string, readonly [kilobytes: number, files: number]>> = {
-  '@toolloop/anthropic': [100, 30],
-  '@toolloop/client': [60, 20],
-  '@toolloop/console': [570, 60],
-  '@toolloop/core': [3_300, 560],
-  '@toolloop/durable': [350, 65],
-  '@toolloop/evals': [80, 25],
-  '@toolloop/http': [310, 65],
-  '@toolloop/mcp': [310, 65],
-  '@toolloop/offline': [120, 40],
-  '@toolloop/openai': [150, 45],
-  '@toolloop/protocol': [140, 45],
-  '@toolloop/react': [60, 30],
-  '@toolloop/resources': [300, 65],
-  '@toolloop/telemetry': [90, 35],
-  '@toolloop/testing': [390, 80],
-  '@toolloop/toolbox': [150, 45],
-  '@toolloop/ui-stream': [110, 30],
-  '@toolloop/wire': [110, 30],
+  '@toolloop/anthropic': [70, 15],
+  '@toolloop/client': [40, 12],
+  '@toolloop/console': [570, 50],
+  '@toolloop/core': [2_700, 380],
+  '@toolloop/durable': [270, 35],
+  '@toolloop/evals': [55, 15],
+  '@toolloop/http': [255, 36],
+  '@toolloop/mcp': [240, 36],
+  '@toolloop/offline': [85, 20],
+  '@toolloop/openai': [105, 22],
+  '@toolloop/protocol': [130, 26],
+  '@toolloop/react': [40, 15],
+  '@toolloop/resources': [235, 42],
+  '@toolloop/telemetry': [70, 20],
+  '@toolloop/testing': [320, 45],
+  '@toolloop/toolbox': [105, 26],
+  '@toolloop/ui-stream': [80, 16],
+  '@toolloop/wire': [85, 17],
   'create-toolloop': [10, 6],
-  toolloop: [150, 60],
+  toolloop: [110, 28],
 };
 const REPOSITORY = 'https://example.com/acme/toolloop';
 const folder = mkdtempSync(join(tmpdir(), 'toolloop-packages-'));
@@ -56,6 +57,18 @@ function targetsOf({ exports = {}, bin = {} }: Published): readonly string[] {
     ...Object.values(exports).flatMap((target) => (typeof target === 'string' ? [target] : Object.values(target))),
     ...Object.values(bin),
   ];
+}
+
+/** Imports modules in a process of their own, and returns the names that each exports, with the names of its functions and classes. */
+function exportedBy(modules: readonly string[]): readonly (readonly string[])[] {
+  const script = `
+    const exported = [];
+    for (const path of ${JSON.stringify(modules)})
+      exported.push(Object.entries(await import(path)).map(([name, value]) => name + ' ' + (typeof value === 'function' ? value.name : '')));
+    console.log(JSON.stringify(exported));
+    process.exit();`;
+  const printed = execFileSync(process.execPath, ['--no-warnings', '--input-type=module', '--eval', script], { encoding: 'utf8' });
+  return JSON.parse(printed) as readonly (readonly string[])[];
 }
 
 describe('the packages as they are published', () => {
@@ -91,6 +104,35 @@ describe('the packages as they are published', () => {
     );
     expect(gone).toEqual([]);
     expect(staged.filter((one) => readFileSync(join(one.folder, 'package.json'), 'utf8').includes('@toolloop/source'))).toEqual([]);
+  });
+
+  it('export from bundled entries what was compiled, under the same names', () => {
+    symlinkSync(resolve('node_modules'), join(folder, 'node_modules'));
+    const scripts = staged.flatMap((one) =>
+      targetsOf(readStaged(one)).flatMap((path) => (/^\.\/dist\/.*\.js$/.test(path) ? [{ one, path }] : [])),
+    );
+    expect(scripts.length).toBeGreaterThan(30);
+    const bundled = exportedBy(scripts.map(({ one, path }) => join(one.folder, path)));
+    expect(bundled).toEqual(exportedBy(scripts.map(({ one, path }) => resolve(one.source, path))));
+  });
+
+  it('have every file that a script finds by its own address', () => {
+    const found = staged.flatMap((one) =>
+      [...one.files.keys()]
+        .filter((path) => path.startsWith('dist/') && path.endsWith('.js') && !path.startsWith('dist/page/'))
+        .flatMap((path) =>
+          Array.from(readFileSync(join(one.folder, path), 'utf8').matchAll(/"(\.[^"]+\.js)"[^;]*import\.meta\.url/g), ([, file = '']) =>
+            join(one.folder, dirname(path), file),
+          ),
+        ),
+    );
+    expect(found.map((path) => [path, existsSync(path)])).toEqual([[expect.stringMatching(/web-page\/html-worker\.js$/), true]]);
+  });
+
+  it('open a few files for an import', () => {
+    const core = staged.find(({ manifest: { name } }) => name === '@toolloop/core');
+    const entry = readFileSync(join(core?.folder ?? '', 'dist/index.js'), 'utf8');
+    expect(entry.match(/from "\.\//g)).toHaveLength(1);
   });
 
   it('have a licence, a README, keywords, and the addresses that follow from one constant', () => {
