@@ -5,7 +5,7 @@ import { compareApi } from './api-reports.js';
 import { LocalRegistry } from './local-registry.js';
 import { tryInApplications } from './matrix.js';
 import { lintPackages } from './package-checks.js';
-import { npm, packStaged, stagePackages, type StagedPackage } from './packages.js';
+import { installStaged, npm, packStaged, stagePackages, type StagedPackage } from './packages.js';
 import { REPOSITORY } from './project.js';
 import { publishCommands } from './publishing.js';
 
@@ -17,6 +17,10 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   api: (staged, work) => compareApi(staged, work, true),
   pack: (staged) => {
     for (const tarball of packStaged(staged, 'release/packed').values()) console.log(tarball);
+    return [];
+  },
+  stage: (staged) => {
+    installStaged(staged, 'release/staged');
     return [];
   },
   try: (staged, work) => tryInApplications(staged, work, names),

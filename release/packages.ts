@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { bundlePackages } from './bundles.js';
 import { REPOSITORY } from './project.js';
@@ -69,6 +69,12 @@ export function stagePackages(destination: string, repository = REPOSITORY): rea
     const files = new Map([...copied, ...written].map((path) => [path, readFileSync(join(folder, path)).length]));
     return { manifest, source, folder, files };
   });
+}
+
+/** Copies staged packages to where Node finds them from a folder of this repository, beside the dependencies of the project. */
+export function installStaged(staged: readonly StagedPackage[], destination: string): void {
+  rmSync(destination, { recursive: true, force: true });
+  for (const { manifest, folder } of staged) cpSync(folder, join(destination, 'node_modules', manifest.name), { recursive: true });
 }
 
 /** Makes a tarball of each staged package, and returns their paths by the names of the packages. */

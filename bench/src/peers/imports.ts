@@ -53,7 +53,11 @@ export async function importCosts(
   };
 }
 
-/** Returns the CPU time of imports in milliseconds, without that of Node's own start. Packages are found from bench/peers, and above it the project's. */
+/** The packages of Toolloop as they are published, and the peers; above both are the project's. */
+const STAGED = fileURLToPath(new URL('../../../release/staged', import.meta.url));
+const PEERS = fileURLToPath(new URL('../../peers', import.meta.url));
+
+/** Returns the CPU time of imports in milliseconds, without that of Node's own start. */
 async function importOnce(modules: readonly string[]): Promise<number> {
   const script = `
     const { user, system } = process.cpuUsage();
@@ -61,7 +65,7 @@ async function importOnce(modules: readonly string[]): Promise<number> {
     const after = process.cpuUsage();
     console.log((after.user + after.system - user - system) / 1000);
     process.exit();`;
-  const cwd = fileURLToPath(new URL('../../peers', import.meta.url));
+  const cwd = modules.some((name) => name.startsWith('@toolloop/')) ? STAGED : PEERS;
   const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', script], { cwd });
   return Number(stdout.trim());
 }
