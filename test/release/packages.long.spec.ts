@@ -106,7 +106,7 @@ describe('the packages as they are published', () => {
     expect(staged.filter((one) => readFileSync(join(one.folder, 'package.json'), 'utf8').includes('@toolloop/source'))).toEqual([]);
   });
 
-  it('export from bundled entries what was compiled, under the same names', () => {
+  it('have bundled entries that export what was compiled, under the same names', () => {
     symlinkSync(resolve('node_modules'), join(folder, 'node_modules'));
     const scripts = staged.flatMap((one) =>
       targetsOf(readStaged(one)).flatMap((path) => (/^\.\/dist\/.*\.js$/.test(path) ? [{ one, path }] : [])),
@@ -129,7 +129,7 @@ describe('the packages as they are published', () => {
     expect(found.map((path) => [path, existsSync(path)])).toEqual([[expect.stringMatching(/web-page\/html-worker\.js$/), true]]);
   });
 
-  it('open a few files for an import', () => {
+  it('have a main entry of core that is one file behind its index', () => {
     const core = staged.find(({ manifest: { name } }) => name === '@toolloop/core');
     const entry = readFileSync(join(core?.folder ?? '', 'dist/index.js'), 'utf8');
     expect(entry.match(/from "\.\//g)).toHaveLength(1);
