@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { RehearsedRun } from '@toolloop/protocol';
 import { Database } from '@toolloop/durable';
+import { counterpartOf } from '../../libs/cli/src/counterpart.js';
+import { rehearsalOf } from '../../libs/cli/src/looks.js';
 import { ask, closeDesks, eventsIn, headersOf, serve, type ServedDesk } from './served-desk.js';
 
 let desk: ServedDesk;
@@ -63,6 +65,16 @@ describe('a rehearsal with another model or policy, over HTTP', () => {
     expect(decisions(body)).toContainEqual(['carts__openCart', 'allow', 'allow', false]);
     expect(await carts()).toEqual(before);
     expect(await got('ops', `/pending?runId=${begun.rehearsedBy}`)).toEqual({ status: 200, body: [] });
+  });
+
+  it('is told by the command line too', async () => {
+    const runId = await run('ops', QUESTION);
+    process.env['TOOLLOOP_TOKEN'] = 'demo-ops';
+    const counterpart = await counterpartOf({ url: desk.url });
+    delete process.env['TOOLLOOP_TOKEN'];
+    const { text, exitCode } = await rehearsalOf(counterpart, runId, { model: 'brief', policy: 'careful' });
+    expect([text, exitCode]).toEqual([expect.stringContaining('1 of 1 decisions would turn out otherwise.'), 1]);
+    await expect(rehearsalOf(counterpart, runId, {})).rejects.toThrow('Name --model (brief), --policy (careful, readOnly), or both.');
   });
 
   it('names what there is where another is named, and refuses who may not, another tenant, and what is no order', async () => {

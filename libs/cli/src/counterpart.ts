@@ -2,7 +2,7 @@ import type { INestApplicationContext } from '@nestjs/common';
 import { type PendingSelection, ToolLoopClient, ToolLoopHttpError } from '@toolloop/client';
 import type { PendingService, ToolCatalog, ToolLoopService } from '@toolloop/core';
 import type { ServedLoop } from '@toolloop/http';
-import type { RunService } from '@toolloop/core/runs';
+import type { RehearsalService, RunService } from '@toolloop/core/runs';
 import { isRecord } from '@toolloop/protocol';
 import type {
   Amendment,
@@ -15,6 +15,8 @@ import type {
   LoopEvent,
   MadeCall,
   PendingReply,
+  RehearsalChoices,
+  RehearsedRun,
   Run,
   RunSelection,
   WaitingRequest,
@@ -45,6 +47,9 @@ export interface Verdict {
   readonly always: { readonly argument: string; readonly reason: string } | undefined;
 }
 
+/** The model and the policy of a rehearsal, by their names. */
+export type RehearsalTerms = Pick<RehearsedRun, 'model' | 'policy'>;
+
 /** The application behind a command, as the actor of the command may use it. */
 export interface Counterpart {
   /** Set where it listens nowhere: other people answer in another process, on the same storage. */
@@ -58,6 +63,9 @@ export interface Counterpart {
   /** Takes a decision that is about several calls, or trusts something beside a call. */
   decide(verdict: Verdict): Promise<void>;
   runs(selection: RunSelection): Promise<readonly Run[]>;
+  rehearsalChoices(): Promise<RehearsalChoices>;
+  /** Rehearses a run, and compares once a model that is asked for it has come to its end. */
+  rehearse(runId: string, terms: RehearsalTerms): Promise<RehearsedRun>;
   ask(message: string, conversationId: string, signal: AbortSignal): AsyncIterable<LoopEvent>;
   resume(runId: string, signal: AbortSignal): AsyncIterable<LoopEvent>;
   audit(): Promise<ExportedAudit>;
@@ -109,6 +117,14 @@ class RemoteApplication implements Counterpart {
   answer = (runId: string, reply: PendingReply): Promise<AnsweredRequest> => this.client.answer(runId, reply);
   runs = (selection: RunSelection): Promise<readonly Run[]> => this.client.runs(selection);
   resume = (runId: string, signal: AbortSignal): AsyncIterable<LoopEvent> => this.client.resume(runId, signal);
+  rehearsalChoices = (): Promise<RehearsalChoices> => this.client.rehearsalChoices();
+
+  async rehearse(runId: string, terms: RehearsalTerms): Promise<RehearsedRun> {
+    const begun = await this.client.rehearse(runId, terms);
+    if (begun.rehearsedBy === undefined) return begun;
+    await ended(this.client.events(begun.rehearsedBy));
+    return this.client.rehearsal(begun.rehearsedBy, terms.policy);
+  }
 
   async decide({ approvalIds: [first, ...also], decision, reason, endorse, always }: Verdict): Promise<void> {
     const reach = { ...(also.length > 0 && { also }), ...(always && { always }) };
@@ -138,6 +154,11 @@ class RemoteApplication implements Counterpart {
   close(): Promise<void> {
     return Promise.resolve();
   }
+}
+
+/** Resolves once a run has ended. */
+async function ended(events: AsyncIterable<LoopEvent>): Promise<void> {
+  for await (const { type } of events) if (type === 'run-end') return;
 }
 
 /** Says which address did not answer: the platform's own words are "fetch failed". */
@@ -248,6 +269,23 @@ class BootedApplication implements Counterpart {
 
   runs(selection: RunSelection): Promise<readonly Run[]> {
     return this.services.runs.list(this.person, selection);
+  }
+
+  async rehearsalChoices(): Promise<RehearsalChoices> {
+    return (await this.rehearsals()).choices(this.person);
+  }
+
+  async rehearse(runId: string, terms: RehearsalTerms): Promise<RehearsedRun> {
+    const rehearsals = await this.rehearsals();
+    const begun = await rehearsals.rehearse(runId, terms, this.person);
+    if (begun.rehearsedBy === undefined) return begun;
+    await ended(this.services.runs.read(begun.rehearsedBy, this.person));
+    return rehearsals.compare(begun.rehearsedBy, terms, this.person);
+  }
+
+  private async rehearsals(): Promise<RehearsalService> {
+    const core = await packageNear<typeof import('@toolloop/core/runs')>('@toolloop/core/runs', this.file);
+    return this.app.get(core.RehearsalService, { strict: false });
   }
 
   async *ask(message: string, conversationId: string, signal: AbortSignal): AsyncIterable<LoopEvent> {

@@ -3,6 +3,8 @@ import { once } from 'node:events';
 import { createReadStream, readFileSync } from 'node:fs';
 import type {
   ApprovalRequest,
+  ComparedCall,
+  Decision,
   ExplainedCall,
   ExplainedTool,
   ListedTool,
@@ -13,7 +15,7 @@ import type {
 } from '@toolloop/protocol';
 import { isJsonObject } from '@toolloop/protocol';
 import { jsonOf, packageNear } from './application.js';
-import type { Counterpart, ExportedAudit, Verdict } from './counterpart.js';
+import type { Counterpart, ExportedAudit, RehearsalTerms, Verdict } from './counterpart.js';
 import { type Answer, CommandError, jsonIn, lineOf, shown, table } from './output.js';
 
 /** Lists the tools that the actor's model may call from the first step. */
@@ -183,6 +185,43 @@ export async function runsOf(counterpart: Counterpart, status?: string): Promise
   const value = await counterpart.runs(status === undefined ? {} : { status });
   return { value, text: runsText(value) };
 }
+
+/**
+ * Rehearses a run with another model or policy; exits with 1 where a decision turns out otherwise.
+ *
+ * @throws {CommandError} Where neither is named, with those that there are.
+ */
+export async function rehearsalOf(counterpart: Counterpart, runId: string, terms: RehearsalTerms): Promise<Answer> {
+  if (terms.model === undefined && terms.policy === undefined) {
+    const { models, policies } = await counterpart.rehearsalChoices();
+    throw new CommandError(`Name --model (${namesIn(models)}), --policy (${namesIn(policies)}), or both.`);
+  }
+  const value = await counterpart.rehearse(runId, terms);
+  const flips = value.calls.filter(({ flipped }) => flipped).length;
+  const lines = table(value.calls.map(comparedWords));
+  const text = `${flips} of ${value.calls.length} decisions would turn out otherwise.`;
+  return { value, text: value.calls.length === 0 ? text : `${text}\n${lines}`, exitCode: flips === 0 ? 0 : 1 };
+}
+
+function namesIn(names: readonly string[]): string {
+  return names.length === 0 ? 'there is none' : names.map(lineOf).join(', ');
+}
+
+function comparedWords({ step, declaredId, recorded, candidate, flipped, why }: ComparedCall): readonly string[] {
+  const [before, after] = [decisionWords(recorded, 'not called'), decisionWords(candidate, NO_DECISION[why ?? 'not_made'])];
+  return [`${step}`, lineOf(declaredId), before, '->', after, flipped ? 'otherwise' : ''];
+}
+
+function decisionWords(decision: Decision | undefined, none: string): string {
+  return decision ? `${decision.kind} (${lineOf(decision.rule)})` : none;
+}
+
+const NO_DECISION: Readonly<Record<NonNullable<ComparedCall['why']>, string>> = {
+  not_made: 'not called',
+  tool_gone: 'its tool is gone',
+  no_arguments: 'its arguments are not kept',
+  sub_run: 'made in a sub-run',
+};
 
 const STATUSES: readonly Run['status'][] = ['queued', 'running', 'waiting', 'ended'];
 

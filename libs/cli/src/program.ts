@@ -8,7 +8,7 @@ import { type AppOptions, assemble, packageNear } from './application.js';
 import { Chat } from './chat.js';
 import { ACTOR, APP, CONSOLE, EXPORT, JSON_OPTION, type JsonOption, OPEN, type Print, TENANT, URL_OPTION } from './command-options.js';
 import { completionFor } from './completion.js';
-import { type Counterpart, type CounterpartOptions, counterpartOf } from './counterpart.js';
+import { type Counterpart, type CounterpartOptions, counterpartOf, type RehearsalTerms } from './counterpart.js';
 import {
   type AuditOptions,
   auditIn,
@@ -20,6 +20,7 @@ import {
   opened,
   type OpenOptions,
   placed,
+  rehearsalOf,
   runsOf,
   toolsOf,
   verified,
@@ -182,6 +183,7 @@ function addLooks(program: Command, print: Print): void {
     .action((options: LookOptions & { status?: string }) =>
       answering(options, 'runs', (counterpart) => runsOf(counterpart, options.status)),
     );
+  addRehearsal(runs, print);
   addRunFiles(runs, print);
   const inbox = look(program, 'inbox', 'list what waits for you').action((options: LookOptions) => answering(options, 'inbox', inboxOf));
   for (const decision of ['approve', 'deny'] as const) {
@@ -197,6 +199,18 @@ function addLooks(program: Command, print: Print): void {
       answering(command.optsWithGlobals<LookOptions>(), 'inbox', (counterpart) => decided(counterpart, [id, ...others], decision, options)),
     );
   }
+}
+
+function addRehearsal(runs: Command, print: Print): void {
+  look(runs, 'rehearse', 'rehearse a run with another model or policy; exits with 1 where a decision turns out otherwise')
+    .argument('<id>', 'the id of the run')
+    .option('--model <name>', 'a model of the application: the question is asked again, and nothing is performed')
+    .option('--policy <name>', 'a candidate of the application: the calls are decided again')
+    .action(async (id: string, _own: unknown, command: Command) => {
+      const { model, policy, ...options } = command.optsWithGlobals<LookOptions & RehearsalTerms>();
+      const terms = { ...(model !== undefined && { model }), ...(policy !== undefined && { policy }) };
+      print(await answerOf(options, placed('runs', id), (counterpart) => rehearsalOf(counterpart, id, terms)), options);
+    });
 }
 
 function addAudit(program: Command, print: Print): void {

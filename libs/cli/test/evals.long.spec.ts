@@ -49,6 +49,29 @@ async function runSpec(name: string): Promise<void> {
   await tests[0]?.();
 }
 
+const rehearse = (...terms: readonly string[]) => toolloop(['runs', 'rehearse', runId, ...terms, ...APP]);
+
+describe('toolloop runs rehearse', () => {
+  it('shows what a policy or a model of the application would have made of a run, and exits with 1 where a decision turns out otherwise', async () => {
+    const { code, stdout } = await rehearse('--policy', 'strict');
+    expect([code, stdout]).toEqual([1, expect.stringContaining('1 of 1 decisions would turn out otherwise.')]);
+    expect(stdout).toMatch(/1 +orders__refund +allow \(.*\) +-> +require_approval \(.*\) +otherwise/);
+    const other = await rehearse('--model', 'other', '--json');
+    expect([other.code, JSON.parse(other.stdout)]).toMatchObject([
+      0,
+      { runId, model: 'other', isOver: true, calls: [{ declaredId: 'orders__refund', why: 'not_made' }] },
+    ]);
+  });
+
+  it('names those there are where it is told none, or another', async () => {
+    expect(await rehearse()).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('Name --model (other), --policy (strict), or both.'),
+    });
+    expect(await rehearse('--policy', 'lax')).toMatchObject({ code: 2, stderr: expect.stringContaining('Known: strict.') });
+  });
+});
+
 describe('a stored run', () => {
   it('becomes a file and a spec that passes, records what the model is asked, and passes again', async () => {
     const { code, stderr } = await toolloop(['runs', 'test', runId, '--out', folder, '--runner', 'jest', ...APP]);
