@@ -20,7 +20,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     return [];
   },
   stage: (staged) => {
-    installStaged(staged, 'release/staged');
+    installStaged(staged, 'bench/staged');
     return [];
   },
   try: (staged, work) => tryInApplications(staged, work, names),

@@ -53,8 +53,8 @@ export async function importCosts(
   };
 }
 
-/** The packages of Toolloop as they are published, and the peers; above both are the project's. */
-const STAGED = fileURLToPath(new URL('../../../release/staged', import.meta.url));
+/** The packages of Toolloop as they are published, and the peers. Both find what they need in folders above: the tools of releases have an RxJS of their own. */
+const STAGED = fileURLToPath(new URL('../../staged', import.meta.url));
 const PEERS = fileURLToPath(new URL('../../peers', import.meta.url));
 
 /** Returns the CPU time of imports in milliseconds, without that of Node's own start. */
