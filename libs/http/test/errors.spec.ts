@@ -116,16 +116,15 @@ const CLIENTS: ReadonlySet<string> = new Set(['cli', 'client', 'react', 'testing
 
 /** Every class of errors that the sources declare and export. */
 function declaredErrors(): string[] {
-  const libs = new URL('../../', import.meta.url);
-  return readdirSync(libs)
+  return readdirSync('libs')
     .filter((lib) => !CLIENTS.has(lib))
-    .flatMap((lib) => sourcesOf(new URL(`${lib}/src/`, libs)))
+    .flatMap((lib) => sourcesOf(`libs/${lib}/src`))
     .flatMap((text) => [...text.matchAll(/^export class (\w+) extends (?:\w*Error|\w+Exception)\b/gm)].flatMap(([, name]) => name ?? []));
 }
 
-function sourcesOf(folder: URL): string[] {
+function sourcesOf(folder: string): string[] {
   const entries = readdirSync(folder, { recursive: true, encoding: 'utf8' });
-  return entries.filter((name) => /\.tsx?$/.test(name)).map((name) => readFileSync(new URL(name, folder), 'utf8'));
+  return entries.filter((name) => /\.tsx?$/.test(name)).map((name) => readFileSync(`${folder}/${name}`, 'utf8'));
 }
 
 describe('an error of ours over HTTP', () => {

@@ -79,7 +79,7 @@ describe('the metrics of runs', () => {
 });
 
 describe('the dashboard', () => {
-  const dashboard = readFileSync(new URL('../dashboard/toolloop.json', import.meta.url), 'utf8');
+  const dashboard = readFileSync('libs/telemetry/dashboard/toolloop.json', 'utf8');
   const names = [...new Set(dashboard.match(/\b(?:gen_ai|toolloop)_[a-z_]+(?:_bucket|_sum|_count|_total)\b/g))];
 
   it('shows every metric', () => {
