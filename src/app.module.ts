@@ -4,9 +4,12 @@ import { ActorDirectory, ConnectionBroker, LanguageModel, Notifier, ToolLoopModu
 import { ToolLoopExceptionFilter } from '@toolloop/http';
 import { offline } from '@toolloop/offline';
 import { WebhookNotifier } from '@toolloop/toolbox';
+import { PrometheusExporter } from '@opentelemetry/exporter-prometheus';
+import { MeterProvider } from '@opentelemetry/sdk-metrics';
+import { TelemetryModule } from '@toolloop/telemetry';
 import { calendarDay, TODAY } from './desk/clock.js';
 import { DeskHttpModule } from './http/http.module.js';
-import { mayOperate, rolesOf, User, UserDirectory } from './identity/user.js';
+import { mayOperate, mayScrape, rolesOf, User, UserDirectory } from './identity/user.js';
 import { CarrierAccounts, McpModule } from './mcp/mcp.module.js';
 import { ModelModule } from './model.module.js';
 import { CANDIDATES, DESK_POLICY } from './policy.js';
@@ -27,6 +30,10 @@ const MOST_INJECTED = 64;
 function notifierOf({ webhook }: Settings): Notifier | undefined {
   return webhook && new WebhookNotifier(webhook);
 }
+
+/** The metrics of this process, which a scraper reads. They are of all tenants together. */
+const prometheus = new PrometheusExporter({ preventServerStart: true });
+const meterProvider = new MeterProvider({ readers: [prometheus] });
 
 /** The order desk: its features, the loop, and the routes to it. */
 @Module({
@@ -57,7 +64,8 @@ function notifierOf({ webhook }: Settings): Notifier | undefined {
     }),
     ModelModule,
     ToolsModule,
-    DeskHttpModule,
+    DeskHttpModule, // it looks at the host of every request, also of those behind it
+    TelemetryModule.forRoot({ meterProvider, metrics: { exporter: prometheus, allow: mayScrape } }),
     McpModule,
   ],
   controllers: [WelcomeController],

@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import { Injectable } from '@nestjs/common';
 import { ActorDirectory } from '@toolloop/core';
 import { type OperatorAction } from '@toolloop/core/policy';
@@ -42,6 +43,14 @@ const USERS: ReadonlyMap<string, User> = new Map([
   ['demo-ops', new User('ops', 'Otto', 'acme', 'operator')],
   ['demo-bob', new User('bob', 'Bob', 'globex', 'support')],
 ]);
+
+/** The token of a scraper, who is no user and of no tenant. */
+const SCRAPE_TOKEN = 'demo-scrape';
+
+/** Tells whether a request may read the metrics, which tell of all tenants: no operator of one of them may. */
+export function mayScrape({ headers }: IncomingMessage): boolean {
+  return headers.authorization === `Bearer ${SCRAPE_TOKEN}`;
+}
 
 export function userOfToken(token: string): User | undefined {
   return USERS.get(token);
