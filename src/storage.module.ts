@@ -1,12 +1,15 @@
 import { randomBytes } from 'node:crypto';
 import { Logger, Module } from '@nestjs/common';
 import { DurableModule, type DurableOptions } from '@toolloop/durable';
+import { databaseTemplate } from './database-template.js';
 import { SETTINGS, SettingsModule, type Settings } from './settings.js';
 
 /** Chooses a server before a folder, and a folder before memory. */
 export function storageOf({ databaseUrl, dataDir }: Settings): DurableOptions {
   if (databaseUrl !== undefined) return { url: databaseUrl, retention: RETENTION };
-  return dataDir === undefined ? { memory: true, retention: RETENTION } : { dataDir, retention: RETENTION };
+  if (dataDir !== undefined) return { dataDir, retention: RETENTION };
+  const template = databaseTemplate();
+  return { memory: true, retention: RETENTION, ...(template && { template }) };
 }
 
 /** Days. Keys of calls and directives are kept for longer than any client repeats a request. */
