@@ -62,7 +62,7 @@ async function committedBy(driver: DatabaseDriver, tool: string, isAudited = fal
 /** Each commit waits for the disk, so a tenth more is a regression. */
 const CASES = [
   { tool: 'desk__look', most: 12 },
-  { tool: 'desk__act', most: 44 },
+  { tool: 'desk__act', most: 22 },
 ] as const;
 
 it.each(CASES)('commits a run of ten steps with $tool at most $most times, on PGlite', async ({ tool, most }) => {

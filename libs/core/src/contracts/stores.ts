@@ -184,10 +184,17 @@ export interface SubRunEntry extends Pick<SubRunPlace, 'runId' | 'toolCallId'> {
 export interface RunJournal {
   /** Takes the run's events; critical, so that no run is seen to end that is not kept as ended. */
   readonly sink: LoopEventSink;
+  /**
+   * Begins and finishes the calls of the run, each in one transaction with what was noted before; absent where the calls are not kept beside the log. A key is taken only while the
+   * run is this process's. An outcome is kept with the next entry that is recorded, or a few milliseconds later; one that cannot be kept is logged.
+   */
+  readonly calls?: Pick<CallJournal, 'acquire' | 'finish'>;
   /** False once the run was handed over or taken over, or its end could not be kept in time: then it does nothing more here, and its log alone tells of it. */
   readonly isOurs: boolean;
   /** Keeps the entry, and what was noted before. Rejects where that is impossible; then what would follow must not happen. */
   record(entry: RunEntry): Promise<void>;
+  /** Keeps what was noted before: for what others can see, and what is to follow. Rejects as `record` does. */
+  kept(): Promise<void>;
   /**
    * Keeps the entry with the next that is recorded, or soon: for what would do no harm if it happened again. An entry of a wait or an end is kept with the
    * `run-end` that follows it, and not before.
@@ -283,7 +290,21 @@ export interface RunWrite {
   /** The keys of entries that are dropped, since those that are appended say the same. None of them is appended. @default none */
   readonly dropped?: readonly string[];
   readonly events: readonly LoopEvent[];
+  /** The calls that are begun and finished in the same transaction: only where `RunLog.keepsCallsOf` says so. @default none */
+  readonly calls?: CallsOfWrite;
   readonly ending?: { readonly status: 'waiting' | 'ended' } & Required<Pick<RunRecord, 'finishReason'>> & Pick<RunRecord, 'waitingFor'>;
+}
+
+/** The calls of a journal that are begun and finished with a write of a run. One that is finished is, even where the run is another process's by then. */
+export interface CallsOfWrite {
+  readonly begun: readonly JournalStart[];
+  readonly finished: readonly FinishedCall[];
+}
+
+/** The outcome of a call, and the proof of its lease. */
+export interface FinishedCall {
+  readonly hold: JournalHold;
+  readonly outcome: JournalOutcome;
 }
 
 /** A selection of one actor's runs. */
@@ -334,9 +355,13 @@ export abstract class RunLog {
   abstract acquire(runId: string, request: LeaseRequest, epoch?: number): Promise<LeasedRun | undefined>;
   /**
    * Appends all of it, or rejects: with `RunLostError` where the hold does not hold. The same write twice is kept once. A run that is to wait, and was woken
-   * or cancelled meanwhile, is queued instead, if it is durable.
+   * or cancelled meanwhile, is queued instead, if it is durable. Resolves to the leases of the calls that were begun with it, in their order, undefined for a key that was taken.
    */
-  abstract append(hold: RunHold, write: RunWrite): Promise<void>;
+  abstract append(hold: RunHold, write: RunWrite): Promise<void | readonly (Lease | undefined)[]>;
+  /** Tells if a write may begin and finish calls of this journal, in one transaction: of one in the same database. */
+  keepsCallsOf(_journal: CallJournal): boolean {
+    return false;
+  }
   /** Has the leases of these runs expire in so many milliseconds from now; resolves to the runs that are still held. */
   abstract renew(holds: readonly RunHold[], forMs: number): Promise<readonly Pick<RunRecord, 'runId' | 'cancelled'>[]>;
   /** Gives a run back: a durable one is queued, any other waits again. Does nothing where the hold does not hold. */

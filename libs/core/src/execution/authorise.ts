@@ -151,6 +151,7 @@ export class Authorisation {
   private async approved(call: JudgedCall): Promise<ReadArguments | undefined> {
     const { decision, scope, request } = call;
     if (scope.approvals.covers(decision)) return this.letIn(call);
+    await scope.journal?.kept(); // what a person is asked about is known to the process that continues the run
     const question = questionFor(decision);
     const asked = await this.parts.approvals.findSame(scope.approvals.askedBy(request.call.toolCallId), call, question);
     if (!isSettled(call, asked)) return this.answered(call, question, asked);

@@ -71,6 +71,8 @@ export class BoundedStores implements StorePorts {
   readonly policies: PolicyStore;
   readonly usage: UsageStore;
   readonly runs: RunLog;
+  /** The journal, where the writes of runs may begin and finish its calls. */
+  readonly callsOfRuns: CallJournal | undefined;
   /** Absent where there is no database that tools could use as well. */
   readonly transactions: CallTransactions | undefined;
   /** Absent where every name is the name of a tenant. */
@@ -90,6 +92,7 @@ export class BoundedStores implements StorePorts {
     this.policies = new BoundedPolicies(stores.policies);
     this.usage = new BoundedUsage(stores.usage);
     this.runs = new BoundedRuns(stores.runs);
+    this.callsOfRuns = stores.runs.keepsCallsOf(stores.journal) ? this.journal : undefined;
     this.transactions = stores.transactions && new BoundedTransactions(stores.transactions);
     this.tenants = stores.tenants && new BoundedTenants(stores.tenants);
   }

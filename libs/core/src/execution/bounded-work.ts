@@ -115,12 +115,13 @@ export class BoundedRuns extends RunLog {
   }
 
   /** The same write twice is kept once. One with an ending is refused once it is kept, so the run is looked at then. */
-  override append(hold: RunHold, write: RunWrite): Promise<void> {
-    const append = async (): Promise<void> => {
+  override append(hold: RunHold, write: RunWrite): ReturnType<RunLog['append']> {
+    const append = async (): ReturnType<RunLog['append']> => {
       try {
-        await this.log.append(hold, write);
+        return await this.log.append(hold, write);
       } catch (error) {
         if (!write.ending || !(error instanceof RunLostError) || !hasEnded(await this.log.find(hold.runId), hold, write)) throw error;
+        return undefined;
       }
     };
     return outsideOfRuns(() => askStore(append));

@@ -19,6 +19,7 @@ import type { Lease } from '../contracts/lease.js';
 import type { Limits } from '../contracts/limits.js';
 import type { Pending, PendingOf } from '../contracts/pending.js';
 import type { SubRun } from '../contracts/loop-request.js';
+import type { RunJournal } from '../contracts/stores.js';
 import type { InformationFlow, PolicyActor, PolicyEngine, RunSpending } from '../contracts/policy.js';
 import type { Attachment, ExecutionOptions, RunContext } from '../contracts/tool-call.js';
 import type { MeantCall, Tool, ToolSurface } from '../contracts/tool.js';
@@ -66,6 +67,8 @@ export interface ExecutionScope {
   readonly hooks?: CallHooks | undefined;
   /** Called once the key of a call is this caller's, before its method: what it rejects with is the failure of the call, which is not made. */
   readonly beforeEffect?: () => Promise<void>;
+  /** The journal of a durable run. What was noted in it is kept with the key of a call, and before anybody is asked about one. */
+  readonly journal?: Pick<RunJournal, 'calls' | 'kept'>;
   /** Set where an effect that was asked for before happens. */
   readonly performing?: EffectAttempt;
   /** Performs tools whose call is a run; absent outside of a run, and where runs are nested as deep as they may be. */

@@ -160,7 +160,7 @@ export class EffectGuard {
 
   /** Does not wait for the journal once the run is aborted; a key that is taken all the same is given back. */
   private async acquire(call: AuthorisedCall, start: JournalStart): Promise<JournalClaim> {
-    const claiming = this.journal.acquire(start);
+    const claiming = this.callsOf(call).acquire(start);
     try {
       return await untilAborted(claiming, call.scope.signal);
     } catch (error) {
@@ -172,10 +172,15 @@ export class EffectGuard {
     }
   }
 
+  /** A durable run begins and finishes its calls together with what it writes. */
+  private callsOf({ scope }: AuthorisedCall): Pick<CallJournal, 'acquire' | 'finish'> {
+    return scope.journal?.calls ?? this.journal;
+  }
+
   /** Keeps the outcome of a call that succeeded. */
   async succeed(call: AuthorisedCall, outcome: JournalOutcome): Promise<void> {
     const hold = holdOf(call);
-    if (hold) await this.settle(call, () => this.journal.finish(hold, outcome));
+    if (hold) await this.settle(call, () => this.callsOf(call).finish(hold, outcome));
   }
 
   /**
@@ -186,10 +191,11 @@ export class EffectGuard {
     const hold = holdOf(call);
     if (!hold || failure.code === 'unknown_outcome') return;
     await this.settle(call, () => {
-      if (method === 'answered') return this.journal.finish(hold, { status: 'succeeded', content: failure.safeMessage, ui: null, failure });
+      const journal = this.callsOf(call);
+      if (method === 'answered') return journal.finish(hold, { status: 'succeeded', content: failure.safeMessage, ui: null, failure });
       // A directive keeps its failures itself, and may be attempted again.
       if (method === 'not_called' || call.scope.performing) return this.journal.release(hold);
-      return this.journal.finish(hold, { status: 'failed', failure });
+      return journal.finish(hold, { status: 'failed', failure });
     });
   }
 

@@ -175,7 +175,7 @@ export class LiveRun implements EnclosingRun {
   private sharedScope(offered: Toolset, toolset: Toolset, values: RunValues | undefined): SharedScope {
     const { shared } = this;
     if (shared?.offered === offered && shared.toolset === toolset && shared.scope.values === values) return shared.scope;
-    const { plan, spending, pages, rehearsal } = this;
+    const { plan, spending, pages, rehearsal, recorder } = this;
     const subRuns = this.start.subRuns.within(this, toolset);
     const scope: SharedScope = {
       ...plan.execution,
@@ -186,6 +186,7 @@ export class LiveRun implements EnclosingRun {
       ...(values && { values }),
       ...(rehearsal && { rehearsal }),
       ...(subRuns && { subRuns }),
+      ...(recorder && { journal: recorder.journal }),
       ...(plan.hooks && { hooks: plan.hooks }),
     };
     this.shared = { offered, toolset, scope };

@@ -2,6 +2,7 @@ import { addUsage, type JsonObject, NO_USAGE, type SubRunRecord, usageSince } fr
 import type { RunEntry, RunInputEntry, RunJournal, RunStateEntry, SubRunEntry, SubRunPlace } from '../contracts/stores.js';
 import type { ToolOutcome } from '../execution/call.js';
 import { Interruption } from '../execution/call-failure.js';
+import { isGuarded } from '../execution/effect-guard.js';
 import { untilRunCloses } from '../execution/store-calls.js';
 import type { Toolset } from '../catalog/toolset.js';
 import { savedTools } from '../injection/saved-tools.js';
@@ -223,7 +224,7 @@ export class RunRecorder {
   private tools: Toolset | undefined;
 
   constructor(
-    private readonly journal: EntryJournal,
+    readonly journal: EntryJournal,
     private readonly run: SavableRun,
     private readonly place: () => SavedPlace,
     from: Pick<LoopState, 'messages' | 'records'>,
@@ -252,9 +253,11 @@ export class RunRecorder {
     inputs.keepBy((input) => this.journal.record({ type: 'input', key: `input:${input.number}`, ...input }));
   }
 
-  /** An answer with calls, before any of them is made: the model is not asked again. */
-  answered(state: LoopState, pending: PendingStep): Promise<void> {
-    return this.kept(this.entry('model', `model:${state.step}`, state, pending));
+  /** An answer with calls, before any of them is made: the model is not asked again. It is kept with the key of the first call, where nothing of that can be seen before. */
+  answered(state: LoopState, pending: PendingStep): Promise<void> | void {
+    const entry = this.entry('model', `model:${state.step}`, state, pending);
+    const isKeptWithKey = this.journal.calls !== undefined && !this.run.rehearsal && beginsWithKey(pending);
+    return isKeptWithKey ? this.journal.note(entry) : this.kept(entry);
   }
 
   /**
@@ -321,6 +324,13 @@ export class RunRecorder {
   }
 }
 
+/** Tells if the key of the first call is taken before anything happens in its name: before a directive is requested, or a person or a client asked, the answer must be kept. */
+function beginsWithKey({ answer, offered }: PendingStep): boolean {
+  const [first] = answer.toolCalls;
+  const tool = first && offered.find(first.name);
+  return tool !== undefined && isGuarded(tool) && !tool.directive && !tool.client && !tool.questions && !tool.surface;
+}
+
 /** A run that was interrupted ends with the outcome of a call that is still being written: its end is written behind it. */
 function passOverLate(error: unknown): void {
   if (!(error instanceof Interruption)) throw error;
@@ -338,6 +348,14 @@ export class SubRunJournal implements EntryJournal {
 
   get isOurs(): boolean {
     return this.outer.isOurs;
+  }
+
+  get calls(): RunJournal['calls'] {
+    return this.outer.calls;
+  }
+
+  kept(): Promise<void> {
+    return this.outer.kept();
   }
 
   record(entry: RunEntry): Promise<void> {

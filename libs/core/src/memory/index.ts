@@ -52,7 +52,9 @@ export type { AccountAddition, AccountKey, SessionAccount } from '../contracts/s
 export { CallJournal, CallTransactions, RunLog, RunLostError, ToolLoopStores } from '../contracts/stores.js';
 export { ConversationStore } from '../contracts/conversation.js';
 export type {
+  CallsOfWrite,
   EventPage,
+  FinishedCall,
   JournalCall,
   JournalClaim,
   JournalEntry,

@@ -26,6 +26,7 @@ function journalOf(entries: RunEntry[]): RunJournal {
     isOurs: true,
     note: keep,
     record: (entry) => Promise.resolve(keep(entry)),
+    kept: () => Promise.resolve(),
     handOver: ignore,
     cancel: ignore,
   };

@@ -30,6 +30,11 @@ class MortalJournal implements RunJournal {
     })();
   }
 
+  kept(): Promise<void> {
+    if (this.isOurs) this.entries.push(...this.noted.splice(0));
+    return Promise.resolve();
+  }
+
   record(entry: RunEntry): Promise<void> {
     this.livesFor -= 1;
     if (this.livesFor < 0) this.isOurs = false;

@@ -22,6 +22,11 @@ export class KeptJournal implements RunJournal {
     return Promise.resolve();
   }
 
+  kept(): Promise<void> {
+    this.flush();
+    return Promise.resolve();
+  }
+
   note(entry: RunEntry): void {
     this.noted.push(structuredClone(entry));
   }

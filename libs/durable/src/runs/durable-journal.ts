@@ -1,7 +1,19 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import { Logger } from '@nestjs/common';
 import { type LoopEvent, LoopEventSink } from '@toolloop/core';
 import { endingWith, type RunEntry, type RunJournal, type RunStateEntry } from '@toolloop/core/internal';
-import type { RunBeginning, RunHold, RunLog, RunWrite } from '@toolloop/core/stores';
+import {
+  type CallJournal,
+  type FinishedCall,
+  type JournalClaim,
+  type JournalStart,
+  type Lease,
+  type RunBeginning,
+  type RunHold,
+  type RunLog,
+  RunLostError,
+  type RunWrite,
+} from '@toolloop/core/stores';
 import { StorageUnavailableError } from '@toolloop/protocol';
 
 /** The time for which events and notes of a run are collected into one write, where the process has few runs. */
@@ -9,6 +21,8 @@ const LEAST_MS = 50;
 /** The time that each further run of the process adds: together they write so often and no more, since an embedded database shares the thread with all of them. */
 const OF_EACH_RUN_MS = 3;
 const MOST_MS = 300;
+/** The time for which the outcome of a call waits for the entry that tells of it. A process that dies meanwhile leaves a call of which it is unknown whether it took place. */
+const OUTCOME_MS = 5;
 /** The time between two attempts to write the end of a run, each of which takes seconds itself where the storage does not answer. */
 const AGAIN_MS = 500;
 const NOTHING: RunBeginning = { entries: [], events: [] };
@@ -24,15 +38,30 @@ export interface JournalTerms {
   readonly collectingMs?: () => number;
   /** The entries that other processes wrote of the run. @default none */
   readonly earlier?: readonly RunEntry[];
+  /** The journal of calls, where the writes of the log may begin and finish them. @default none */
+  readonly calls?: CallJournal | undefined;
+}
+
+/** A call that is begun with the next write, which says whether its key is ours. */
+interface BegunCall {
+  readonly start: JournalStart;
+  lease?: Lease | undefined;
 }
 
 /**
  * Writes one run into the store, in the order in which things come: entries at once, with whatever came before them; events and notes together, a little later.
- * There is one write at a time, and all that comes until the next begins is part of it. What cannot be written ends the run here and nowhere else: it is not this
+ * There is one write at a time, and all that comes until the next begins is part of it: the calls that are begun and finished as well, where they are in the same database. What cannot be written ends the run here and nowhere else: it is not this
  * process's any more.
  */
 export class DurableJournal implements RunJournal {
   readonly sink: LoopEventSink = new JournalSink((event) => this.take(event));
+  readonly calls?: NonNullable<RunJournal['calls']>;
+  private readonly logger = new Logger('DurableRuns');
+  private readonly journal: CallJournal | undefined;
+  private begun: BegunCall[] = [];
+  private finished: FinishedCall[] = [];
+  /** The outcomes that could not be kept with the run, and are told to the journal by themselves. */
+  private apart: Promise<unknown> = Promise.resolve();
   private readonly begin: (beginning: RunBeginning) => Promise<RunHold>;
   private holding: Promise<RunHold> | undefined;
   private held = true;
@@ -63,8 +92,10 @@ export class DurableJournal implements RunJournal {
   constructor(
     private readonly log: RunLog,
     begin: RunHold | ((beginning: RunBeginning) => Promise<RunHold>),
-    { collectingMs: ms = () => LEAST_MS, earlier = [] }: JournalTerms = {},
+    { collectingMs: ms = () => LEAST_MS, earlier = [], calls }: JournalTerms = {},
   ) {
+    this.journal = calls;
+    if (calls) this.calls = { acquire: (start) => this.beginCall(start, calls), finish: (hold, outcome) => this.finishCall({ hold, outcome }) };
     this.begin = typeof begin === 'function' ? begin : () => Promise.resolve(begin);
     if (typeof begin !== 'function') this.holding = this.begin(NOTHING);
     this.collectingMs = ms;
@@ -110,9 +141,38 @@ export class DurableJournal implements RunJournal {
     else this.schedule();
   }
 
+  kept(): Promise<void> {
+    return this.held && this.entries.length === 0 ? this.writing : this.flush();
+  }
+
+  /** Another attempt has the key where the write did not take it; or this one has it, by a write whose answer was lost. */
+  private async beginCall(start: JournalStart, journal: CallJournal): Promise<JournalClaim> {
+    const call: BegunCall = { start };
+    this.begun.push(call);
+    await this.flush();
+    return call.lease ? { status: 'acquired', lease: call.lease } : journal.acquire(start);
+  }
+
+  private finishCall(call: FinishedCall): Promise<void> {
+    this.finished.push(call);
+    if (!this.held) this.finishApart(this.finished.splice(0));
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    if (this.held) this.schedule(OUTCOME_MS);
+    return Promise.resolve();
+  }
+
+  /** Tells the journal itself how calls ended, whoever has the run by then. One that cannot be kept leaves its key taken, which errs on the side of no second effect. */
+  private finishApart(calls: readonly FinishedCall[]): void {
+    const report = (error: unknown): void => this.logger.error('The outcome of a call of a durable run could not be stored, so its key stays taken.', error);
+    const told = calls.map(({ hold, outcome }) => this.journal?.finish(hold, outcome).catch(report));
+    this.apart = Promise.all([this.apart, ...told]);
+  }
+
   /** Resolves when nothing more is written, to the hold there was; undefined where the run had not begun. */
   async settled(): Promise<RunHold | undefined> {
     await this.writing.catch(() => undefined);
+    await this.apart;
     return this.holding?.catch(() => undefined);
   }
 
@@ -136,6 +196,7 @@ export class DurableJournal implements RunJournal {
   private drop(): void {
     this.held = false;
     clearTimeout(this.timer);
+    this.finishApart(this.finished.splice(0));
   }
 
   private take(event: LoopEvent): Promise<void> | undefined {
@@ -169,8 +230,8 @@ export class DurableJournal implements RunJournal {
     this.drop();
   }
 
-  private schedule(): undefined {
-    this.timer ??= setTimeout(() => void this.flush().catch(() => undefined), this.collectingMs());
+  private schedule(ms = this.collectingMs()): undefined {
+    this.timer ??= setTimeout(() => void this.flush().catch(() => undefined), ms);
     return undefined;
   }
 
@@ -192,32 +253,52 @@ export class DurableJournal implements RunJournal {
     const { holding } = this;
     await holding;
     this.next = undefined;
-    const { events, entries, dropped, ending } = this;
-    [this.events, this.entries, this.dropped] = [[], [], []];
-    const isWithBeginning = !holding && !ending;
-    this.holding ??= this.begin(isWithBeginning ? { events, entries } : NOTHING);
+    const { begun } = this;
+    const write = this.taken();
+    const isWithBeginning = !holding && !write.ending && !write.calls;
+    this.holding ??= this.begin(isWithBeginning ? write : NOTHING);
     const hold = await this.holding;
     this.hasBegun = true;
     if (isWithBeginning) return;
     try {
-      await this.append(hold, { events, entries, dropped, ...(ending && { ending }) });
-      this.hasKept ||= ending !== undefined;
+      const leases = await this.append(hold, write);
+      if (leases) for (const [place, call] of begun.entries()) call.lease = leases[place];
+      this.hasKept ||= write.ending !== undefined;
     } catch (error) {
       this.drop();
+      this.finishApart(write.calls?.finished ?? []);
       throw error;
     }
   }
 
+  /** Takes what is to be written by now. */
+  private taken(): RunWrite {
+    const { events, entries, dropped, ending, begun, finished } = this;
+    [this.events, this.entries, this.dropped, this.begun, this.finished] = [[], [], [], [], []];
+    const calls = { begun: begun.map(({ start }) => start), finished };
+    return { events, entries, dropped, ...(ending && { ending }), ...(begun.length + finished.length > 0 && { calls }) };
+  }
+
   /** Writes for as long as it takes once the run has ended, while it is this process's: another one would do again what has ended, and continue what was cancelled. */
-  private async append(hold: RunHold, write: RunWrite): Promise<void> {
+  private async append(hold: RunHold, write: RunWrite): ReturnType<RunLog['append']> {
     for (;;) {
       try {
         return await this.log.append(hold, write);
       } catch (error) {
-        if (!this.hasEnd || !this.held || !StorageUnavailableError.in(error)) throw error;
+        const mayPass = StorageUnavailableError.in(error) !== undefined;
+        const finished = write.calls?.finished ?? [];
+        if (!mayPass && finished.length > 0 && !(error instanceof RunLostError)) return this.appendWithout(finished, hold, write);
+        if (!this.hasEnd || !this.held || !mayPass) throw error;
         await wait(AGAIN_MS, undefined, { ref: false });
       }
     }
+  }
+
+  /** One outcome that the database does not take must not end the run: each is told by itself, and the rest written. */
+  private appendWithout(finished: readonly FinishedCall[], hold: RunHold, { calls, ...write }: RunWrite): ReturnType<RunLog['append']> {
+    this.finishApart(finished);
+    const begun = calls?.begun ?? [];
+    return this.append(hold, { ...write, ...(begun.length > 0 && { calls: { begun, finished: [] } }) });
   }
 }
 

@@ -63,7 +63,7 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
   private readonly log: RunLog;
   private readonly options: Required<RunOptions>;
   private readonly current = new Map<string, OpenRun>();
-  private readonly terms: JournalTerms = { collectingMs: () => collectingMs(this.current.size) };
+  private readonly terms: JournalTerms;
   /** Everything that must have ended before the storage closes. */
   private readonly underWay = new Set<Promise<unknown>>();
   private stopWork: (() => Promise<void>) | undefined;
@@ -80,6 +80,7 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
   ) {
     super();
     this.log = stores.runs;
+    this.terms = { collectingMs: () => collectingMs(this.current.size), calls: stores.callsOfRuns };
     this.options = runOptionsOf(options);
   }
 

@@ -3,6 +3,7 @@ import { type RunEntry, withDates } from '@toolloop/core/internal';
 import type { RunRecord, RunStatus } from '@toolloop/core/stores';
 import type { NamedStatement, SqlValue } from '../database/database-driver.js';
 import { fromLeaseRow, heldBy, inMs, LEASE } from '../database/lease-sql.js';
+import { WITH_CALLS } from '../stores/sql-call-journal.js';
 import { keyHash } from '../stores/storable.js';
 
 /** The channel on which a run is named that something was written of. */
@@ -43,17 +44,27 @@ export const BEGIN: NamedStatement = {
   select ${LEASE} from held`,
 };
 
-/** The hold is looked at, the run marked, and everything written, or nothing is. */
-export const WRITE: NamedStatement = {
-  name: 'toolloop_write_run',
-  text: `
-  with held as (
+const HELD = `held as (
     update toolloop.runs set updated_at = now(), last_sequence = greatest(last_sequence, $3)
     where run_id = $1 and ${heldBy('$8', '$2')} returning run_id
   ), dropped as (
     delete from toolloop.run_entries as entry using held where entry.run_id = held.run_id and entry.key_hash = any($9::text[])
-  ), ${WRITTEN}
+  )`;
+
+/** The hold is looked at, the run marked, and everything written, or nothing is. */
+export const WRITE: NamedStatement = {
+  name: 'toolloop_write_run',
+  text: `
+  with ${HELD}, ${WRITTEN}
   select run_id, pg_notify('${CHANGED}', run_id)::text from held`,
+};
+
+/** The same, and calls of the run are begun and finished with it. */
+export const WRITE_WITH_CALLS: NamedStatement = {
+  name: 'toolloop_write_run_and_calls',
+  text: `
+  with ${HELD}, ${WRITTEN}, ${WITH_CALLS}
+  select pg_notify('${CHANGED}', run_id)::text, begun.* from held left join begun on true`,
 };
 
 /**

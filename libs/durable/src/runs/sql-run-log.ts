@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { LoopEvent } from '@toolloop/core';
 import type { RunEntry } from '@toolloop/core/internal';
 import {
+  type CallJournal,
   type EventPage,
   type Lease,
   type LeasedRun,
@@ -18,6 +19,7 @@ import {
 import type { Database } from '../database/database.js';
 import { fromLeaseRow, heldBy, inMs, type LeaseRow, leaseTo } from '../database/lease-sql.js';
 import { type JobQueue, KEEP_JOBS_SECONDS, openJobs } from '../queue/job-queue.js';
+import { type BegunRow, callValues, leasesOf, SqlCallJournal } from '../stores/sql-call-journal.js';
 import { withdrawPending } from '../stores/sql-pending-store.js';
 import { RowWatch } from '../database/row-watch.js';
 import { isStorable, keyHash, shownText, storableKey, storedJson } from '../stores/storable.js';
@@ -33,6 +35,7 @@ import {
   NEXT_TURN,
   type RunRow,
   WRITE,
+  WRITE_WITH_CALLS,
 } from './run-statements.js';
 
 const QUEUE = 'toolloop-runs';
@@ -92,12 +95,17 @@ export class SqlRunLog extends RunLog {
     return run?.lease?.owner === owner ? { ...run, lease: run.lease } : undefined;
   }
 
-  override async append(hold: RunHold, { ending, ...write }: RunWrite): Promise<void> {
+  override append(hold: RunHold, { ending, ...write }: RunWrite): ReturnType<RunLog['append']> {
     if (!ending) return this.appendAs(hold, write);
-    await this.database.transaction(async () => {
-      await this.appendAs(hold, write); // its lock is held until the end of the transaction
+    return this.database.transaction(async () => {
+      const leases = await this.appendAs(hold, write); // its lock is held until the end of the transaction
       await this.finish(hold.runId, ending);
+      return leases;
     });
+  }
+
+  override keepsCallsOf(journal: CallJournal): boolean {
+    return SqlCallJournal.isOf(journal, this.database);
   }
 
   override async renew(holds: readonly RunHold[], forMs: number): Promise<readonly Pick<RunRecord, 'runId' | 'cancelled'>[]> {
@@ -254,11 +262,14 @@ export class SqlRunLog extends RunLog {
     return fromLeaseRow(row);
   }
 
-  private async appendAs(hold: RunHold, { entries, dropped = [], events }: Omit<RunWrite, 'ending'>): Promise<void> {
-    const written = logged(entries, events);
+  private async appendAs(hold: RunHold, { entries, dropped = [], events, calls }: Omit<RunWrite, 'ending'>): ReturnType<RunLog['append']> {
     const gone = dropped.map((key) => keyHash(key));
-    const rows = await this.database.query(WRITE, [hold.runId, hold.epoch, ...written, hold.owner, gone]);
+    const values = [hold.runId, hold.epoch, ...logged(entries, events), hold.owner, gone];
+    const rows = await (calls
+      ? this.database.query<BegunRow>(WRITE_WITH_CALLS, [...values, ...callValues(calls)])
+      : this.database.query<BegunRow>(WRITE, values));
     if (rows.length === 0) throw new RunLostError(hold);
+    return calls && leasesOf(calls.begun, rows);
   }
 
   /** The status of a run that is locked until the caller's transaction is over. */

@@ -1,6 +1,7 @@
 import { toResultJson } from '@toolloop/core/internal';
 import {
   CallJournal,
+  type CallsOfWrite,
   CallTransactions,
   type Lease,
   type LeaseRequest,
@@ -37,27 +38,63 @@ const FINISH: NamedStatement = {
   text: `update toolloop.calls set outcome = $5, finished_at = now() where ${IS_HELD}`,
 };
 
+/** Begins and finishes calls within another statement: that of a run whose row is `held`, without which none is begun. Its parameters are those of `callValues`. */
+export const WITH_CALLS = `begun as (
+    insert into toolloop.calls (tenant, key_hash, idempotency_key, run_id, declared_id, call_hash, owner, epoch, expires_at)
+    select call.tenant, call.key_hash, call.idempotency_key, call.run, call.declared_id, call.call_hash, call.owner, 1, ${inMs('call.for_ms')}
+    from held, unnest($10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[])
+      as call (tenant, key_hash, idempotency_key, run, declared_id, call_hash, owner, for_ms)
+    on conflict (tenant, key_hash) do nothing returning key_hash, ${LEASE}
+  ), finished as (
+    update toolloop.calls as call set outcome = done.outcome::json, finished_at = now()
+    from unnest($18::text[], $19::text[], $20::text[], $21::text[], $22::text[]) as done (tenant, key_hash, owner, epoch, outcome)
+    where call.tenant = done.tenant and call.key_hash = done.key_hash and call.owner = done.owner and call.epoch = done.epoch::int
+      and call.outcome is null
+  )`;
+
+/**
+ * The parameters of `WITH_CALLS`, from `$10` on.
+ *
+ * @throws {UnstorableError} For a tenant or an outcome that cannot be stored.
+ */
+export function callValues({ begun, finished }: CallsOfWrite): readonly (readonly string[])[] {
+  const started = begun.map((start) => [...startValues(start), start.owner, String(start.forMs)]);
+  const ended = finished.map(({ hold, outcome }) => [...keysOf(hold), hold.owner, String(hold.epoch), storedJson(outcome, 'outcome')]);
+  const columns = (rows: readonly (readonly string[])[], count: number): string[][] =>
+    Array.from({ length: count }, (_, column) => rows.map((row) => row[column] ?? ''));
+  return [...columns(started, 8), ...columns(ended, 5)];
+}
+
+/** The leases of the calls that a statement has begun, in the order of `begun`. */
+export function leasesOf(begun: CallsOfWrite['begun'], rows: readonly BegunRow[]): readonly (Lease | undefined)[] {
+  const leases = new Map(rows.map((row) => [row.key_hash, row]));
+  return begun.map((start) => {
+    const row = leases.get(keysOf(start)[1]);
+    return row?.owner === start.owner ? fromLeaseRow(row) : undefined;
+  });
+}
+
+/** A row of `begun`; with nulls where none was. */
+export interface BegunRow extends LeaseRow {
+  readonly key_hash: string;
+}
+
 /** Keeps the mutating calls that were begun and their outcomes in SQL, across crashes and processes. Of arguments it keeps a hash. */
 export class SqlCallJournal extends CallJournal {
   constructor(private readonly database: Database) {
     super();
   }
 
+  /** Tells if it is one of this database, as it stands here: a subclass may keep calls elsewhere. */
+  static isOf(journal: CallJournal, database: Database): boolean {
+    return journal instanceof SqlCallJournal && journal.constructor === SqlCallJournal && journal.database === database;
+  }
+
   override async acquire(start: JournalStart): Promise<JournalClaim> {
-    const { runId, declaredId, owner, forMs } = start;
-    const [tenant, key] = keysOf(start);
+    const { owner, forMs } = start;
     const callHash = callHashOf(start);
     for (;;) {
-      const [acquired] = await this.database.query<LeaseRow>(ACQUIRE, [
-        tenant,
-        key,
-        shownText(start.idempotencyKey),
-        shownText(runId),
-        shownText(declaredId),
-        callHash,
-        owner,
-        forMs,
-      ]);
+      const [acquired] = await this.database.query<LeaseRow>(ACQUIRE, [...startValues(start), owner, forMs]);
       if (acquired) return { status: 'acquired', lease: fromLeaseRow(acquired) };
       const known = await this.row(start);
       if (known) return known.call_hash === callHash ? claimOf(known, owner) : { status: 'conflict' }; // else it was released in between
@@ -101,6 +138,11 @@ export class SqlCallJournal extends CallJournal {
  */
 export function keysOf({ tenant, idempotencyKey }: JournalKey): [tenant: string, keyHash: string] {
   return [storableKey(tenant, 'tenant'), keyHash(idempotencyKey)];
+}
+
+function startValues(start: JournalStart): readonly string[] {
+  const { idempotencyKey, runId, declaredId } = start;
+  return [...keysOf(start), shownText(idempotencyKey), shownText(runId), shownText(declaredId), callHashOf(start)];
 }
 
 function callHashOf({ declaredId, instanceId, args }: JournalCall): string {
