@@ -1,5 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { expect, it, jest } from '@jest/globals';
+import { Logger } from '@nestjs/common';
 import type { LoopEvent } from '@toolloop/core';
 import type { RunEntry } from '@toolloop/core/internal';
 import { MemoryPendingStore, MemoryCallJournal, MemoryRunLog, type RunHold, type RunWrite } from '@toolloop/core/stores';
@@ -179,4 +180,109 @@ it('collects what is shown for longer, the more runs the process has', async () 
   expect([1, 16, 50, 100, 10_000].map(collectingMs)).toEqual([50, 50, 150, 300, 300]);
   const alone = await writesOfEach(1);
   expect(await writesOfEach(60)).toBeLessThan(alone * 0.6);
+});
+
+const pay = { tenant: 'acme', idempotencyKey: 'pay 1', runId: run.runId, declaredId: 'bank__pay', args: '{}' };
+const paying = { ...pay, owner: 'one', forMs: 60_000 };
+const PAID = { status: 'succeeded', content: 'Paid.', ui: null } as const;
+
+/** Notes what is written, and refuses some of it as a database does. */
+class NotedRunLog extends MemoryRunLog {
+  readonly writes: RunWrite[] = [];
+  refuses: (write: RunWrite) => Error | undefined = () => undefined;
+
+  override append(hold: RunHold, write: RunWrite): Promise<void> {
+    this.writes.push(write);
+    const error = this.refuses(write);
+    return error ? Promise.reject(error) : super.append(hold, write);
+  }
+}
+
+async function withCalls(calls = new MemoryCallJournal()) {
+  const log = new NotedRunLog();
+  const lease = await log.begin(run, { owner: 'one', forMs: 60_000 });
+  const journal = new DurableJournal(log, { runId: run.runId, ...lease }, { calls });
+  const { calls: own } = journal;
+  if (!own) throw new Error('It has a journal of calls.');
+  return { log, journal, own, calls };
+}
+
+it('begins a call in one write with what was noted before, and ends it in one with the entry that tells of it', async () => {
+  const { log, journal, own, calls } = await withCalls();
+  journal.note(entry('model:1'));
+  const claim = await own.acquire(paying);
+  expect(claim).toMatchObject({ status: 'acquired', lease: { owner: 'one' } });
+  await own.finish({ ...pay, owner: 'one', epoch: 1 }, PAID);
+  expect(await calls.find(pay)).toMatchObject({ status: 'in_progress' });
+  await journal.record(entry('tool:1'));
+  const told = log.writes.map(({ entries, calls: of }) => [entries.map(({ key }) => key), of?.begun.length, of?.finished.length]);
+  expect(told).toEqual([
+    [['model:1'], 1, 0],
+    [['tool:1'], 0, 1],
+  ]);
+});
+
+it('keeps an outcome though nothing follows that would be kept with it', async () => {
+  const { log, journal, own } = await withCalls();
+  await own.finish({ ...pay, owner: 'one', epoch: 1 }, PAID);
+  while (log.writes.length === 0) await wait(1);
+  await journal.settled();
+  expect(log.writes.map(({ calls }) => calls?.finished.length)).toEqual([1]);
+});
+
+it('writes the run without an outcome that the log does not take, and tells the journal of that by itself', async () => {
+  const { log, journal, own, calls } = await withCalls();
+  await own.acquire(paying);
+  log.refuses = (write) => (write.calls?.finished.length ? new RangeError('It is too large.') : undefined);
+  await own.finish({ ...pay, owner: 'one', epoch: 1 }, PAID);
+  await journal.record(entry('tool:1'));
+  await journal.settled();
+  expect((await log.read(run.runId)).map(({ key }) => key)).toEqual(['tool:1']);
+  expect(await calls.find(pay)).toEqual({ status: 'finished', outcome: PAID });
+  await journal.record(entry('tool:2'));
+  expect(journal.isOurs).toBe(true);
+});
+
+/** Takes no outcome. */
+class PickyCallJournal extends MemoryCallJournal {
+  override finish(): Promise<void> {
+    return Promise.reject(new RangeError('It is too large.'));
+  }
+}
+
+it('continues a run of which neither the log nor the journal takes an outcome, and leaves the key of that call taken', async () => {
+  const said = jest.spyOn(Logger.prototype, 'error').mockReturnValue(undefined);
+  const { log, journal, own, calls } = await withCalls(new PickyCallJournal());
+  await own.acquire(paying);
+  log.refuses = (write) => (write.calls?.finished.length ? new RangeError('It is too large.') : undefined);
+  await own.finish({ ...pay, owner: 'one', epoch: 1 }, PAID);
+  await journal.record(entry('tool:1'));
+  await journal.settled();
+  expect(said.mock.calls.map(([message]) => String(message))).toEqual([expect.stringContaining('its key stays taken')]);
+  said.mockRestore();
+  expect([journal.isOurs, (await calls.find(pay))?.status]).toEqual([true, 'in_progress']);
+});
+
+it('begins no call once another process has the run, and still tells the journal how an earlier one ended', async () => {
+  const { log, journal, own, calls } = await withCalls();
+  await own.acquire(paying);
+  const taken = await log
+    .renew([{ runId: run.runId, owner: 'one', epoch: 1 }], 0)
+    .then(() => log.acquire(run.runId, { owner: 'two', forMs: 60_000 }));
+  expect(taken?.epoch).toBe(2);
+  await own.finish({ ...pay, owner: 'one', epoch: 1 }, PAID);
+  await expect(journal.record(entry('tool:1'))).rejects.toThrow('not this process');
+  const other = { ...paying, idempotencyKey: 'pay 2' };
+  await expect(own.acquire(other)).rejects.toThrow('no longer held');
+  await journal.settled();
+  expect([await calls.find(pay), await calls.find(other)]).toEqual([{ status: 'finished', outcome: PAID }, undefined]);
+});
+
+it('tells the journal of an outcome that comes after the run was given away', async () => {
+  const { journal, own, calls } = await withCalls();
+  await own.acquire(paying);
+  journal.lose();
+  await own.finish({ ...pay, owner: 'one', epoch: 1 }, PAID);
+  await journal.settled();
+  expect(await calls.find(pay)).toEqual({ status: 'finished', outcome: PAID });
 });

@@ -199,7 +199,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const begun = { ...first, messages: history };
     const live = this.liveRun(instructions, history);
     live.recordTo(this.journal, begun, () => this.placeAfter(past));
-    live.recorder?.start(this.inputs, this.resumed ? undefined : begun);
+    await live.recorder?.start(this.inputs, this.resumed ? undefined : begun);
     const last = (await this.refused(begun)) ?? (await this.services.loop.drive(begun, live));
     if (isUnavailable(last)) this.journal?.handOver();
     return this.isElsewhere || live.isElsewhere ? last : this.concluded({ ...last, read: live.flow.readIn(last.messages) }, { past, live });

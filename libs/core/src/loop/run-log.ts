@@ -245,11 +245,12 @@ export class RunRecorder {
 
   /**
    * Notes what the run begins with, its conversation included, where it does begin; and from then on writes what the user adds, as soon as it is given. Nothing has happened
-   * before the first answer of the model: a process that finds no beginning begins the run anew.
+   * before the first answer of the model: a process that finds no beginning begins the run anew. In a conversation it is written: a run that begins anew has no turn there.
    */
-  start(inputs: RunInputs, begun: LoopState | undefined): void {
+  async start(inputs: RunInputs, begun: LoopState | undefined): Promise<void> {
     if (begun) this.messages = 0;
     if (begun) this.journal.note(this.begin(begun));
+    if (begun && this.run.plan.conversation) await untilRunCloses('The beginning of a run', this.journal.kept());
     inputs.keepBy((input) => this.journal.record({ type: 'input', key: `input:${input.number}`, ...input }));
   }
 

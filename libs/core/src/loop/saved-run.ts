@@ -24,6 +24,7 @@ export interface SavableRun {
   readonly plan: {
     readonly narrowing: readonly Policy[];
     readonly isOneCall: boolean;
+    readonly conversation?: object | undefined;
     readonly account?: Pick<CallAccount, 'scope'> | undefined;
     readonly declared: Pick<DeclaredTools, 'declarations'>;
     readonly execution: { readonly run: Pick<RunContext, 'state'> };

@@ -95,7 +95,8 @@ export class DurableJournal implements RunJournal {
     { collectingMs: ms = () => LEAST_MS, earlier = [], calls }: JournalTerms = {},
   ) {
     this.journal = calls;
-    if (calls) this.calls = { acquire: (start) => this.beginCall(start, calls), finish: (hold, outcome) => this.finishCall({ hold, outcome }) };
+    if (calls)
+      this.calls = { acquire: (start) => this.beginCall(start, calls), finish: (hold, outcome) => this.finishCall({ hold, outcome }) };
     this.begin = typeof begin === 'function' ? begin : () => Promise.resolve(begin);
     if (typeof begin !== 'function') this.holding = this.begin(NOTHING);
     this.collectingMs = ms;
@@ -164,7 +165,8 @@ export class DurableJournal implements RunJournal {
 
   /** Tells the journal itself how calls ended, whoever has the run by then. One that cannot be kept leaves its key taken, which errs on the side of no second effect. */
   private finishApart(calls: readonly FinishedCall[]): void {
-    const report = (error: unknown): void => this.logger.error('The outcome of a call of a durable run could not be stored, so its key stays taken.', error);
+    const report = (error: unknown): void =>
+      this.logger.error('The outcome of a call of a durable run could not be stored, so its key stays taken.', error);
     const told = calls.map(({ hold, outcome }) => this.journal?.finish(hold, outcome).catch(report));
     this.apart = Promise.all([this.apart, ...told]);
   }
