@@ -168,7 +168,7 @@ function places(open: () => DatabaseDriver): void {
   );
 
   it.each(['before', 'after'] as const)(
-    'invariant 13: performs a call with a key once, wherever its process dies %s a commit, and asks nobody',
+    'invariant 13: makes a call with a key once, wherever its process dies %s a commit, and asks no person about it',
     async (death) => {
       for (let at = 1; at < COMMITS; at += 1) {
         const { isDead, status, effects } = await livesThrough('desk__keyed', death, false, at);

@@ -163,7 +163,7 @@ export class DurableJournal implements RunJournal {
     return Promise.resolve();
   }
 
-  /** Tells the journal itself how calls ended, whoever has the run by then. One that cannot be kept leaves its key taken, which errs on the side of no second effect. */
+  /** Tells the journal itself how calls ended, also where another process has the run by then. One that cannot be kept leaves its key taken, which errs on the side of no second effect. */
   private finishApart(calls: readonly FinishedCall[]): void {
     const report = (error: unknown): void =>
       this.logger.error('The outcome of a call of a durable run could not be stored, so its key stays taken.', error);
