@@ -14,6 +14,10 @@ const entry = (key: string) => ({ type: 'step' as const, key, value: {} });
 /** Keeps calls elsewhere as well. */
 class ForeignJournal extends SqlCallJournal {}
 
+function start({ runId }: RunHold, key: string, tenant = 'acme'): JournalStart {
+  return { tenant, idempotencyKey: `${runId} ${key}`, runId, declaredId: 'bank__pay', args: '{}', owner: randomUUID(), forMs: 60_000 };
+}
+
 onEachDatabase('the calls of a run', (open: () => Database) => {
   let log: SqlRunLog;
   let journal: CallJournal;
@@ -25,10 +29,6 @@ onEachDatabase('the calls of a run', (open: () => Database) => {
   async function begun(tenant = 'acme'): Promise<RunHold> {
     const runId = randomUUID();
     return { runId, ...(await log.begin({ runId, tenant, actorId: 'alice', request: {} }, { owner: 'one', forMs: 60_000 })) };
-  }
-
-  function start({ runId }: RunHold, key: string, tenant = 'acme'): JournalStart {
-    return { tenant, idempotencyKey: `${runId} ${key}`, runId, declaredId: 'bank__pay', args: '{}', owner: randomUUID(), forMs: 60_000 };
   }
 
   it('are kept with its writes where the journal is in its database, and nowhere else', () => {

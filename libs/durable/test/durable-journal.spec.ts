@@ -251,15 +251,15 @@ class PickyCallJournal extends MemoryCallJournal {
 }
 
 it('continues a run of which neither the log nor the journal takes an outcome, and leaves the key of that call taken', async () => {
-  const said = jest.spyOn(Logger.prototype, 'error').mockReturnValue(undefined);
+  const logged = jest.spyOn(Logger.prototype, 'error').mockReturnValue(undefined);
   const { log, journal, own, calls } = await withCalls(new PickyCallJournal());
   await own.acquire(paying);
   log.refuses = (write) => (write.calls?.finished.length ? new RangeError('It is too large.') : undefined);
   await own.finish({ ...pay, owner: 'one', epoch: 1 }, PAID);
   await journal.record(entry('tool:1'));
   await journal.settled();
-  expect(said.mock.calls.map(([message]) => String(message))).toEqual([expect.stringContaining('its key stays taken')]);
-  said.mockRestore();
+  expect(logged.mock.calls.map(([message]) => String(message))).toEqual([expect.stringContaining('its key stays taken')]);
+  logged.mockRestore();
   expect([journal.isOurs, (await calls.find(pay))?.status]).toEqual([true, 'in_progress']);
 });
 

@@ -52,6 +52,7 @@ export class LiveRun implements EnclosingRun {
   reserve: RunReserve;
   /** Stores the entries of a durable run. */
   recorder: RunRecorder | undefined;
+  private recorded: Pick<ExecutionScope, 'journal'> = {};
   /** The trace context of the run, where the application is instrumented. */
   trace: string | undefined;
   private readonly ofModels: ModelAccounts;
@@ -122,7 +123,9 @@ export class LiveRun implements EnclosingRun {
   recordTo(journal: EntryJournal | undefined, from: LoopState, place: () => SavedPlace): void {
     const { within, execution } = this.plan;
     const into = journal ?? within?.live.recorder?.within({ ...within, runId: execution.run.runId });
-    this.recorder = into && new RunRecorder(into, this, place, from);
+    if (!into) return;
+    this.recorder = new RunRecorder(into, this, place, from);
+    this.recorded = { journal: into };
   }
 
   /** The run as instrumentation sees it. */
@@ -175,7 +178,7 @@ export class LiveRun implements EnclosingRun {
   private sharedScope(offered: Toolset, toolset: Toolset, values: RunValues | undefined): SharedScope {
     const { shared } = this;
     if (shared?.offered === offered && shared.toolset === toolset && shared.scope.values === values) return shared.scope;
-    const { plan, spending, pages, rehearsal, recorder } = this;
+    const { plan, spending, pages, rehearsal } = this;
     const subRuns = this.start.subRuns.within(this, toolset);
     const scope: SharedScope = {
       ...plan.execution,
@@ -186,7 +189,7 @@ export class LiveRun implements EnclosingRun {
       ...(values && { values }),
       ...(rehearsal && { rehearsal }),
       ...(subRuns && { subRuns }),
-      ...(recorder && { journal: recorder.journal }),
+      ...this.recorded,
       ...(plan.hooks && { hooks: plan.hooks }),
     };
     this.shared = { offered, toolset, scope };

@@ -224,7 +224,7 @@ export class RunRecorder {
   private tools: Toolset | undefined;
 
   constructor(
-    readonly journal: EntryJournal,
+    private readonly journal: EntryJournal,
     private readonly run: SavableRun,
     private readonly place: () => SavedPlace,
     from: Pick<LoopState, 'messages' | 'records'>,

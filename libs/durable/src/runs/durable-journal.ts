@@ -261,10 +261,13 @@ export class DurableJournal implements RunJournal {
     this.holding ??= this.begin(isWithBeginning ? write : NOTHING);
     const hold = await this.holding;
     this.hasBegun = true;
-    if (isWithBeginning) return;
+    if (!isWithBeginning) await this.appended(hold, write, begun);
+  }
+
+  private async appended(hold: RunHold, write: RunWrite, begun: readonly BegunCall[]): Promise<void> {
     try {
-      const leases = await this.append(hold, write);
-      if (leases) for (const [place, call] of begun.entries()) call.lease = leases[place];
+      const leases = (await this.append(hold, write)) ?? [];
+      for (const [place, call] of begun.entries()) call.lease = leases[place];
       this.hasKept ||= write.ending !== undefined;
     } catch (error) {
       this.drop();
@@ -287,10 +290,9 @@ export class DurableJournal implements RunJournal {
       try {
         return await this.log.append(hold, write);
       } catch (error) {
-        const mayPass = StorageUnavailableError.in(error) !== undefined;
-        const finished = write.calls?.finished ?? [];
-        if (!mayPass && finished.length > 0 && !(error instanceof RunLostError)) return this.appendWithout(finished, hold, write);
-        if (!this.hasEnd || !this.held || !mayPass) throw error;
+        const finished = isOfContent(error) ? (write.calls?.finished ?? []) : [];
+        if (finished.length > 0) return this.appendWithout(finished, hold, write);
+        if (!this.hasEnd || !this.held || !StorageUnavailableError.in(error)) throw error;
         await wait(AGAIN_MS, undefined, { ref: false });
       }
     }
@@ -302,6 +304,11 @@ export class DurableJournal implements RunJournal {
     const begun = calls?.begun ?? [];
     return this.append(hold, { ...write, ...(begun.length > 0 && { calls: { begun, finished: [] } }) });
   }
+}
+
+/** Tells if a write failed for what is in it. */
+function isOfContent(error: unknown): boolean {
+  return !StorageUnavailableError.in(error) && !(error instanceof RunLostError);
 }
 
 /** The beginning stays as it is, and so does what the user added, which a later step may be the first to read. */

@@ -60,9 +60,11 @@ export const WITH_CALLS = `begun as (
 export function callValues({ begun, finished }: CallsOfWrite): readonly (readonly string[])[] {
   const started = begun.map((start) => [...startValues(start), start.owner, String(start.forMs)]);
   const ended = finished.map(({ hold, outcome }) => [...keysOf(hold), hold.owner, String(hold.epoch), storedJson(outcome, 'outcome')]);
-  const columns = (rows: readonly (readonly string[])[], count: number): string[][] =>
-    Array.from({ length: count }, (_, column) => rows.map((row) => row[column] ?? ''));
-  return [...columns(started, 8), ...columns(ended, 5)];
+  return [...columnsOf(started, 8), ...columnsOf(ended, 5)];
+}
+
+function columnsOf(rows: readonly (readonly string[])[], count: number): string[][] {
+  return Array.from({ length: count }, (_, column) => rows.map((row) => row[column] ?? ''));
 }
 
 /** The leases of the calls that a statement has begun, in the order of `begun`. */
