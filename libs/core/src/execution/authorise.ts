@@ -57,17 +57,19 @@ export class Authorisation {
    * @throws {CallFailure} `forbidden`, `invalid_args`, `policy_denied`, `budget_exceeded` or `approval_denied`.
    * @throws {CallPending} Where the run waits for an answer.
    */
-  async authorise(call: ReadCall): Promise<AuthorisedCall> {
+  authorise(call: ReadCall): AuthorisedCall | Promise<AuthorisedCall> {
     const { tool, scope, request } = call;
     if (request.refusal) throw new CallFailure(request.refusal);
     const layers = tool.layers?.(scope.run);
-    const input = layers ? await this.admitted(call, layers) : call.input;
-    if (request.approvedAs !== undefined && sha256(input.canonical) !== request.approvedAs)
-      throw CallFailure.of('approval_denied', OTHER_ARGUMENTS);
-    const sent = advance(call, { input, sent: input });
-    if (request.checkpoint) return this.resumeSubRun(sent, request.checkpoint);
-    if (tool.directive && !scope.performing && !scope.rehearsal) advance(sent, { requested: await this.parts.effects.request(sent) });
-    return this.decide(sent);
+    const decideOn = (input: ReadArguments): AuthorisedCall | Promise<AuthorisedCall> => {
+      if (request.approvedAs !== undefined && sha256(input.canonical) !== request.approvedAs)
+        throw CallFailure.of('approval_denied', OTHER_ARGUMENTS);
+      const sent = advance(call, { input, sent: input });
+      if (request.checkpoint) return this.resumeSubRun(sent, request.checkpoint);
+      if (!tool.directive || scope.performing || scope.rehearsal) return this.decide(sent);
+      return this.parts.effects.request(sent).then((requested) => this.decide(advance(sent, { requested })));
+    };
+    return layers ? this.admitted(call, layers).then(decideOn) : decideOn(call.input);
   }
 
   /**
@@ -246,10 +248,8 @@ export class Authorisation {
       layers = await untilAborted(Promise.resolve(finding), context.signal);
       if (!layers) return built;
       const { admit } = layers;
-      return await inPlace(call, () => {
-        const admitted = this.parts.contexts.run(context, () => admit(built, context));
-        return untilAborted(admitted, context.signal);
-      });
+      const run = (): Promise<unknown> => this.parts.contexts.run(context, () => admit(built, context));
+      return await inPlace(call, () => untilAborted(run(), context.signal));
     } catch (error) {
       if (context.signal.aborted) throw Interruption.from(context.signal);
       const known = await explained(layers, error, { input: built, context });

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import { types } from 'node:util';
 import { isObject, ToolError, type ToolFailure } from '@toolloop/protocol';
 import { from, fromEvent, isObservable, lastValueFrom, map, type Observable, pairwise, startWith, takeUntil, tap } from 'rxjs';
-import { AttachedResult, type Attachment, type ToolCallContext } from '../contracts/tool-call.js';
+import { AttachedResult, type Attachment, type RunContext, type ToolCallContext } from '../contracts/tool-call.js';
 import { type Tool, ToolInterceptor, type ToolInvocation, type ToolLayers } from '../contracts/tool.js';
 import type { ToolExplorer } from '../discovery/tool-explorer.js';
 import type { AskedQuestions } from './asked-values.js';
@@ -65,7 +65,8 @@ export class ToolInvoker {
     try {
       if (tool.concurrency !== undefined) freeSlot = await this.slots.take(tool.spec.declaredId, tool.concurrency, context.signal);
       // Within the time limit: of a request-scoped provider the layers are made with it.
-      layers = await inTime(tool.layers?.(scope.run), context.signal);
+      const finding = layersOf(tool, scope.run, context.signal);
+      layers = finding instanceof Promise ? await finding : finding;
       const answer = this.contexts.run(context, () => this.intercepted(running, layers, onProgress));
       const result: unknown = await inTime(answer, context.signal);
       method.close();
@@ -105,6 +106,10 @@ export class ToolInvoker {
 /** Only what takes its time is waited for under the signal. */
 const inTime = <Result>(work: Result | Promise<Result>, signal: AbortSignal): Result | Promise<Result> =>
   work instanceof Promise ? untilAborted(work, signal) : work;
+
+function layersOf({ layers }: Tool, run: RunContext, signal: AbortSignal): ReturnType<NonNullable<Tool['layers']>> {
+  return inTime(layers?.(run), signal);
+}
 
 /** An interceptor's answer cannot stand for an effect that is still under way, or that failed. */
 function assertSettled(method: ToolMethod): void {

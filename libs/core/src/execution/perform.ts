@@ -41,14 +41,19 @@ export class CallPerformer {
   ) {}
 
   /** @throws What the call failed with. */
-  async perform(call: AuthorisedCall): Promise<ToolOutcome> {
+  perform(call: AuthorisedCall): Promise<ToolOutcome> {
     const { tool, request, scope, input, options, decision, rehearsal } = call;
     const { hidden } = tool.input;
     const shown = options.logArguments && { arguments: cutArguments(shownArguments(input.args, hidden), options.truncateLogs) };
     logCall('debug', 'Tool call started', call, { ...(rehearsal && { rehearsal }), ...shown });
     const { toolCallId } = request.call;
     const { id, effect } = tool.spec;
-    if (decision) await scope.emit({ type: 'tool-start', step: request.step, toolCallId, tool: id, effect, decision });
+    const telling = decision && scope.emit({ type: 'tool-start', step: request.step, toolCallId, tool: id, effect, decision });
+    return telling ? telling.then(() => this.started(call)) : this.started(call);
+  }
+
+  private started(call: AuthorisedCall): Promise<ToolOutcome> {
+    const { scope } = call;
     if (scope.hooks) tellStart(call, scope.hooks);
     const { beforeEffect } = scope;
     const isFirst = beforeEffect !== undefined && !call.hasTakenOver;
@@ -67,7 +72,8 @@ export class CallPerformer {
 
   private async concluded(call: AuthorisedCall, invoke: () => Promise<InvokedResult>): Promise<ToolOutcome> {
     try {
-      return await this.shown(call, await invoke());
+      const shown = this.shown(call, await invoke());
+      return shown instanceof Promise ? await shown : shown;
     } catch (error) {
       if (error instanceof CallPending || isLeftInFlight(error, call)) throw error;
       throw await this.failed(call, call.hasTakenOver ? stillUnknown(error) : error);
@@ -75,20 +81,28 @@ export class CallPerformer {
   }
 
   /** Whatever fails from here on says nothing about the effect. */
-  private async shown(call: AuthorisedCall, invoked: InvokedResult): Promise<ToolOutcome> {
+  private shown(call: AuthorisedCall, invoked: InvokedResult): ToolOutcome | Promise<ToolOutcome> {
+    const fail = (error: unknown): never => {
+      throw this.unshown(call, invoked, error);
+    };
     try {
       const result = this.describer.describe(call, invoked);
-      if (call.lease) await this.effects.succeed(call, toOutcome(result, call));
-      return succeeded(call, invoked.live, result);
+      const end = (): ToolOutcome => succeeded(call, invoked.live, result);
+      return call.lease ? this.effects.succeed(call, toOutcome(result, call)).then(end).catch(fail) : end();
     } catch (error) {
-      const { tool, scope } = call;
-      const isOfStorage = scope.performing === undefined && StorageUnavailableError.in(error) !== undefined;
-      if (tool.spec.effect === 'read_only' || isOfStorage) throw error;
-      if (!(error instanceof CallFailure))
-        this.logger.error(`The result of ${tool.spec.declaredId} could not be shown (run ${scope.run.runId}).`, error);
-      if (invoked.method === 'not_called') throw new CallFailure(UNSHOWN, { cause: causeOf(error), method: 'not_called' });
-      throw hadEffect(call) ? answerLost(error) : error;
+      return fail(error);
     }
+  }
+
+  /** The failure of a call whose method has answered, and whose result cannot be shown or kept. */
+  private unshown(call: AuthorisedCall, { method }: InvokedResult, error: unknown): unknown {
+    const { tool, scope } = call;
+    const isOfStorage = scope.performing === undefined && StorageUnavailableError.in(error) !== undefined;
+    if (tool.spec.effect === 'read_only' || isOfStorage) return error;
+    if (!(error instanceof CallFailure))
+      this.logger.error(`The result of ${tool.spec.declaredId} could not be shown (run ${scope.run.runId}).`, error);
+    if (method === 'not_called') return new CallFailure(UNSHOWN, { cause: causeOf(error), method: 'not_called' });
+    return hadEffect(call) ? answerLost(error) : error;
   }
 
   private async failed(call: AuthorisedCall, error: unknown): Promise<CallFailure> {
@@ -108,16 +122,19 @@ export class CallPerformer {
   }
 
   /** One attempt. One that asked a question ends with that, whatever its method made of the signal. */
-  private async attempt(call: AuthorisedCall, built: unknown): Promise<InvokedResult> {
+  private attempt(call: AuthorisedCall, built: unknown): Promise<InvokedResult> {
     if (call.asking) advance(call, { asking: undefined });
-    try {
-      const { rolledBack } = call;
-      const invoked = await (rolledBack ? rolledBack(() => this.invoker.invoke(call, built)) : this.invoker.invoke(call, built));
-      if (!call.asking) return invoked;
-    } catch (error) {
-      if (!call.asking) throw error;
-    }
-    throw call.asking;
+    const { rolledBack } = call;
+    const invoking = rolledBack ? rolledBack(() => this.invoker.invoke(call, built)) : this.invoker.invoke(call, built);
+    return invoking.then(
+      (invoked) => {
+        if (call.asking) throw call.asking;
+        return invoked;
+      },
+      (error: unknown) => {
+        throw call.asking ?? error;
+      },
+    );
   }
 }
 

@@ -15,7 +15,7 @@ import { VALUE_TOOL_IDS } from './run-tools.js';
  *
  * @throws {CallFailure} `invalid_json`, `tenant_override` or `invalid_args`.
  */
-export async function readArguments(validators: SchemaValidators, call: ResolvedCall, text: string): Promise<ReadArguments> {
+export function readArguments(validators: SchemaValidators, call: ResolvedCall, text: string): ReadArguments | Promise<ReadArguments> {
   const { options, limits, tool } = call;
   const sent = parseArguments(text, limits.argumentBytes);
   assertBounded(sent);
@@ -29,9 +29,12 @@ export async function readArguments(validators: SchemaValidators, call: Resolved
   const problems = validators.validate(tool.input.schema, args); // which fills in the defaults
   if (options.validation && problems.length > 0) throw CallFailure.of('invalid_args', 'The arguments do not fit the schema.', problems);
   const canonical = canonicalJson(args);
-  const reading = await readCopy(call, fromCanonical(canonical)).catch(unreadable); // of a copy: what a tool does to its input changes no record
-  if ('problems' in reading) throw CallFailure.of('invalid_args', 'The arguments are not valid.', reading.problems);
-  return { canonical, args, built: reading.value, ...(outside && { outside }) };
+  const build = (reading: InputReading): ReadArguments => {
+    if ('problems' in reading) throw CallFailure.of('invalid_args', 'The arguments are not valid.', reading.problems);
+    return { canonical, args, built: reading.value, ...(outside && { outside }) };
+  };
+  const copied = readCopy(call, fromCanonical(canonical)); // what a tool does to its input changes no record
+  return copied instanceof Promise ? copied.then(build) : build(copied);
 }
 
 /** Arguments with texts in the place of references; without references those that were sent. */
@@ -51,9 +54,13 @@ function withValues(args: JsonObject, { tool }: ResolvedCall, values: RunValues)
   }
 }
 
-async function readCopy({ tool, options, scope }: ResolvedCall, copy: JsonObject): Promise<InputReading> {
-  const pending = readInput(tool.input, copy, options);
-  return pending instanceof Promise ? untilAborted(pending, scope.signal) : pending;
+function readCopy({ tool, options, scope }: ResolvedCall, copy: JsonObject): InputReading | Promise<InputReading> {
+  try {
+    const reading = readInput(tool.input, copy, options);
+    return reading instanceof Promise ? untilAborted(reading, scope.signal).catch(unreadable) : reading;
+  } catch (error) {
+    return unreadable(error);
+  }
 }
 
 /** Fails a call for what a transform, a setter or a validator threw at its arguments: values that they were not made for. What it threw on purpose stands. */

@@ -10,18 +10,9 @@ import type { RunContext, TenantDirectory } from '../contracts/tool-call.js';
 import { isRefusal, type Tool, type ToolRehydration, type ToolSurface, type ToolWord } from '../contracts/tool.js';
 import { ForeignEntityError } from '../discovery/entity-registry.js';
 import { decide, isPermitted, subjectOf } from '../policy/policy-engine.js';
-import { CallFailure, failureOf, Interruption, interruptionFailure, linkSignal, untilAborted } from './call-failure.js';
 import type { Limits } from '../contracts/limits.js';
-import {
-  advance,
-  type Call,
-  type CallLimits,
-  CallPending,
-  type ExecutionScope,
-  inPlace,
-  type ResolvedCall,
-  resolveSurfaceCall,
-} from './call.js';
+import { CallFailure, failureOf, Interruption, interruptionFailure, linkSignal, untilAborted } from './call-failure.js';
+import { advance, type Call, CallPending, type ExecutionScope, inPlace, type ResolvedCall, resolveSurfaceCall } from './call.js';
 
 /** The refusal told to whatever acts for a tenant that the `TenantDirectory` does not know. */
 export const UNKNOWN_TENANT = 'The application does not know this tenant.';
@@ -41,14 +32,20 @@ export class ToolResolution {
    * @throws {CallFailure} `forbidden` for a tenant that does not exist; `tool_gone`, `policy_denied` or `unknown_tool`, of which the last two read alike, so that no caller learns what exists; and as
    * {@link EntityRehydration} does.
    */
-  async resolve(call: Call): Promise<ResolvedCall> {
+  resolve(call: Call): ResolvedCall | Promise<ResolvedCall> {
+    const knowing = this.tenants?.exists(call.scope.run.tenant);
+    return knowing
+      ? knowing.then((isKnown) => (isKnown ? this.found(call) : Promise.reject(CallFailure.of('forbidden', UNKNOWN_TENANT))))
+      : this.found(call);
+  }
+
+  private found(call: Call): ResolvedCall | Promise<ResolvedCall> {
     const { scope } = call;
-    if (this.tenants && !(await this.tenants.exists(scope.run.tenant))) throw CallFailure.of('forbidden', UNKNOWN_TENANT);
     const meant = this.meantBy(call);
     // The policy may vouch for a stranger's tool otherwise than when it was listed.
     const tool = meant && !meant.origin.trusted ? this.catalog.label(meant) : meant;
     this.catalog.registry.lookups[tool ? 'hits' : 'misses'] += 1;
-    if (!tool) throw await this.refusalOf(call);
+    if (!tool) return this.refusalOf(call).then((failure) => Promise.reject(failure));
     // The model was offered what its source has withdrawn since.
     if (this.catalog.retired.has(tool.input)) throw goneTool(tool.spec.id, { kind: 'source' });
     const found = advance(call, { tool, limits: limitsOf(tool, scope, undefined) });
@@ -74,11 +71,17 @@ export class ToolResolution {
    *
    * @throws {CallFailure} `policy_denied`, and as {@link EntityRehydration} does.
    */
-  async permit<From extends ResolvedCall>(call: From): Promise<From> {
+  permit<From extends ResolvedCall>(call: From): From | Promise<From> {
     const { tool, scope } = call;
-    if (!tool.rehydration) return admitted(call, await permissionFor(tool, scope));
+    if (tool.rehydration) return this.permitFresh(call, tool.rehydration);
+    const decision = permissionFor(tool, scope);
+    return decision instanceof Promise ? decision.then((decided) => admitted(call, decided)) : admitted(call, decision);
+  }
+
+  private async permitFresh<From extends ResolvedCall>(call: From, rehydration: ToolRehydration): Promise<From> {
+    const { tool, scope } = call;
     admitted(call, decide(scope.policies, subjectOf(tool, scope.actor)));
-    const fresh = await this.fresh(call, tool.rehydration);
+    const fresh = await this.fresh(call, rehydration);
     return admitted(advance(call, { tool: fresh }), await permissionFor(fresh, scope));
   }
 
@@ -374,7 +377,7 @@ function gone({ spec, givenBy }: Tool): CallFailure {
 const GRACE_MS = 1_000;
 
 /** The limits of a call under the decision that let it in. */
-export function limitsOf(tool: Tool, { limits }: ExecutionScope, decision: Decision | undefined): CallLimits {
+export function limitsOf(tool: Tool, { limits }: ExecutionScope, decision: Decision | undefined): ResolvedCall['limits'] {
   const { argumentBytes, resultBytes } = limits;
   const budget = decision?.callBudget;
   const toolCallMs = Math.min(timeOf(tool, limits), budget?.maxRuntimeMs ?? Infinity);
@@ -386,7 +389,7 @@ export function limitsOf(tool: Tool, { limits }: ExecutionScope, decision: Decis
 }
 
 /** Milliseconds for the run of a call. */
-export function subRunMs({ toolCallMs }: CallLimits): number {
+export function subRunMs({ toolCallMs }: ResolvedCall['limits']): number {
   return toolCallMs - GRACE_MS;
 }
 

@@ -32,6 +32,7 @@ import {
   Effects,
   type ExecutionScope,
   type ReadCall,
+  type ResolvedCall,
   type ToolOutcome,
 } from './call.js';
 import { discreet } from './credentials.js';
@@ -149,19 +150,30 @@ export class ToolRunner implements OnModuleInit {
   }
 
   /** Resolve, read, authorise, once, perform, describe. */
-  private async execute(call: Call): Promise<ToolOutcome> {
-    const read = await this.read(call);
+  private execute(call: Call): ToolOutcome | Promise<ToolOutcome> {
     const { rehearsal } = call.scope;
-    if (rehearsal) return this.rehearsal.rehearse(await this.authorisation.authorise(read), rehearsal);
-    const admitted = await this.authorisation.authorise(read.tool.questions ? await this.beforehand.complete(read) : read);
-    const authorised = admitted.tool.client ? await this.answered(admitted) : admitted;
-    if (call.scope.signal.aborted) throw notBegun(call.scope.signal);
-    if (authorised.requested) return authorised.requested.keep(authorised);
-    const { writes } = authorised.tool.spec.labels;
-    if (writes !== undefined) await this.written.noteWrite(authorised, writes);
-    return isGuarded(authorised.tool)
-      ? this.performOnce(authorised)
-      : this.performer.perform(authorised).catch((error: unknown) => this.afterQuestion(authorised, error));
+    return whenKnown(this.read(call), (read) => {
+      if (rehearsal) return whenKnown(this.authorisation.authorise(read), (authorised) => this.rehearsal.rehearse(authorised, rehearsal));
+      const completed = read.tool.questions ? this.beforehand.complete(read) : read;
+      const admitted = whenKnown(completed, (complete) => this.authorisation.authorise(complete));
+      const answered = whenKnown(admitted, (letIn) => (letIn.tool.client ? this.answered(letIn) : letIn));
+      return whenKnown(answered, (authorised) => {
+        const { scope, requested, tool } = authorised;
+        if (scope.signal.aborted) throw notBegun(scope.signal);
+        if (requested) return requested.keep(authorised);
+        const { writes } = tool.spec.labels;
+        if (writes !== undefined) return this.written.noteWrite(authorised, writes).then(() => this.performed(authorised));
+        return isGuarded(tool)
+          ? this.performOnce(authorised)
+          : this.performer.perform(authorised).catch((error: unknown) => this.afterQuestion(authorised, error));
+      });
+    });
+  }
+
+  private performed(call: AuthorisedCall): Promise<ToolOutcome> {
+    return isGuarded(call.tool)
+      ? this.performOnce(call)
+      : this.performer.perform(call).catch((error: unknown) => this.afterQuestion(call, error));
   }
 
   /** A call that the client makes is let in anew where its result came while the run waited: what let it in may have changed meanwhile. */
@@ -180,21 +192,30 @@ export class ToolRunner implements OnModuleInit {
   }
 
   /** The call is announced with its arguments as soon as they are known, and without them where they never are. */
-  private async read(call: Call): Promise<ReadCall> {
+  private read(call: Call): ReadCall | Promise<ReadCall> {
     try {
-      const resolved = await this.resolution.resolve(call);
-      const { tool, request, scope } = resolved;
-      advance(call, { options: this.rules.optionsFor(tool, scope.options) });
-      const input = await readArguments(this.validators, resolved, request.call.arguments);
-      if (tool.surface) throw this.resolution.missingInstance(resolved, input.args);
+      const reading = whenKnown(this.resolution.resolve(call), (resolved) => this.readResolved(resolved));
+      return reading instanceof Promise ? reading.catch((error: unknown) => this.unread(call, error)) : reading;
+    } catch (error) {
+      return this.unread(call, error);
+    }
+  }
+
+  private readResolved(call: ResolvedCall): ReadCall | Promise<ReadCall> {
+    const { tool, request, scope } = call;
+    advance(call, { options: this.rules.optionsFor(tool, scope.options) });
+    return whenKnown(readArguments(this.validators, call, request.call.arguments), (input) => {
+      if (tool.surface) throw this.resolution.missingInstance(call, input.args);
       const { presentation } = tool;
       const args = shownArguments(input.args, tool.input.hidden);
-      await scope.emit({ ...announcementOf(call), args, ...(presentation && { presentation }) });
-      return advance(resolved, { input });
-    } catch (error) {
-      await call.scope.emit(announcementOf(call));
-      throw error;
-    }
+      const telling = scope.emit({ ...announcementOf(call), args, ...(presentation && { presentation }) });
+      return telling ? telling.then(() => advance(call, { input })) : advance(call, { input });
+    });
+  }
+
+  private async unread(call: Call, error: unknown): Promise<never> {
+    await call.scope.emit(announcementOf(call));
+    throw error;
   }
 
   /** A call that asked a person is let in anew once there is an answer, and its method called again from its top; one whose run is suspended does so when it is resumed. */
@@ -217,20 +238,47 @@ export class ToolRunner implements OnModuleInit {
   }
 
   private async recorded(call: Call): Promise<ToolOutcome> {
-    const performed = await this.execute(call)
-      .catch((error: unknown) => this.toOutcome(call, error))
-      .then((outcome) => (call.tool?.spec.labels.from === undefined ? outcome : this.fromStore(call, call.tool.spec.labels.from, outcome)))
-      .catch((error: unknown) => this.toOutcome(call, error))
-      .catch(() => failed(call, unexplained())); // thrown was something that cannot even be looked at
+    const performed = await this.concluded(call);
     const { hooks, values } = call.scope;
     const outcome = values ? withHidden(performed, values) : performed;
     if (hooks) tellEnd(call, outcome, hooks);
     if (outcome.isPending) return outcome;
     const shown = shownResult(outcome);
     logEnd(call, shown.record);
-    await this.audit?.ended(call, outcome);
-    await call.scope.emit({ type: 'tool-result', step: call.request.step, ...shown });
+    const recording = this.audit?.ended(call, outcome);
+    if (recording) await recording;
+    const telling = call.scope.emit({ type: 'tool-result', step: call.request.step, ...shown });
+    if (telling) await telling;
     return outcome;
+  }
+
+  /** Never rejects. */
+  private async concluded(call: Call): Promise<ToolOutcome> {
+    try {
+      const outcome = await this.executed(call);
+      const store = call.tool?.spec.labels.from;
+      return store === undefined ? outcome : await this.fromStore(call, store, outcome);
+    } catch (error) {
+      return this.endedBy(call, error);
+    }
+  }
+
+  private executed(call: Call): ToolOutcome | Promise<ToolOutcome> {
+    const end = (error: unknown): ToolOutcome => this.endedBy(call, error);
+    try {
+      const executing = this.execute(call);
+      return executing instanceof Promise ? executing.catch(end) : executing;
+    } catch (error) {
+      return end(error);
+    }
+  }
+
+  private endedBy(call: Call, error: unknown): ToolOutcome {
+    try {
+      return this.toOutcome(call, error);
+    } catch {
+      return failed(call, unexplained()); // thrown was something that cannot even be looked at
+    }
   }
 
   /** Asked for once the result is there: what was written into the store before it was read was noted before that. */
@@ -306,6 +354,12 @@ const SELF_MANAGED: Partial<ExecutionOptions> = {
   resultFormat: 'value',
   availableOperations: false,
 };
+
+/** Runs the next stage with a value: at once where it is there, and otherwise as soon as it is. A promise of its own for each stage that waits for nothing was most of what a call cost. */
+const whenKnown = <Value, Result>(
+  value: Value | Promise<Value>,
+  stage: (value: Value) => Result | Promise<Result>,
+): Result | Promise<Result> => (value instanceof Promise ? value.then(stage) : stage(value));
 
 /** With the values that its content names, so that they are kept with it. */
 function withHidden(outcome: ToolOutcome, values: RunValues): ToolOutcome {

@@ -305,18 +305,21 @@ describe('invariant 5: a client that goes away', () => {
     expect(model.openStreams).toBe(0);
   });
 
-  it('leaves a valid transcript behind while a tool runs', async () => {
+  it.each([
+    { when: 'before the method of a tool is called', later: (leave: () => void): void => leave(), first: 'aborted' },
+    { when: 'while the method of a tool is at work', later: queueMicrotask, first: 'unknown_outcome' },
+  ])('leaves a valid transcript behind $when', async ({ later, first }) => {
     const model = new ScriptedModel([calls(call('probe__write', { key: 'a' }), call('probe__read', { key: 'b' }))]);
     const handle = (await openShop(model)).open(ask({ context: { act: () => NEVER } }));
     const subscription = new Subscription();
     subscription.add(
       handle.events$.subscribe(({ type }) => {
-        if (type === 'tool-start') queueMicrotask(() => subscription.unsubscribe());
+        if (type === 'tool-start') later(() => subscription.unsubscribe());
       }),
     );
     const result = await resultOf(handle);
     expect(result.messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool', 'tool']);
-    expect(result.toolCalls.map(({ error }) => error?.code)).toEqual(['aborted', 'aborted']);
+    expect(result.toolCalls.map(({ error }) => error?.code)).toEqual([first, 'aborted']);
   });
 
   it('ends the run, too, at the very first event, within the subscription itself', async () => {
