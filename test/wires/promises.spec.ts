@@ -68,8 +68,11 @@ describe('a step of a run', () => {
       expect([result.text, result.steps]).toEqual(['Done.', steps]);
       return promises;
     };
+    /** A busy machine brings an answer in two reads, which take more promises: what a step needs is the fewest of some runs. */
+    const fewestOf = async (steps: number): Promise<number> =>
+      Math.min(await promisesOf(steps), await promisesOf(steps), await promisesOf(steps));
     await promisesOf(3);
-    const [few, many] = [await promisesOf(5), await promisesOf(25)];
+    const [few, many] = [await fewestOf(5), await fewestOf(25)];
     expect((many - few) / 20).toBeLessThan(MOST_PROMISES);
     expect((many - few) / 20).toBeGreaterThan(MOST_PROMISES / 2);
   });
