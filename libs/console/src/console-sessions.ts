@@ -45,12 +45,12 @@ export interface ConsoleSession {
 }
 
 const WAYS = ['guard', 'session', 'login'] as const;
-const COOKIE = 'toolloop_console';
 const LIFE_MS = 8 * 3_600_000;
 const LINK_LIFE_MS = 15 * 60_000;
 const TRIES = 5;
 const TRIES_PER_S = 60;
 const TOKEN_BYTES = 32;
+const NAME_CHARACTERS = 8;
 
 /**
  * Lets people in, and knows them again by a signed cookie that holds no secret. No user is kept here: the application says who they are, and its `ActorDirectory` loads them at
@@ -61,9 +61,13 @@ export class ConsoleSessions implements OnModuleInit, OnApplicationBootstrap {
   readonly isProduction = process.env['NODE_ENV'] === 'production';
   private readonly logger = new Logger('ToolLoopConsole');
   private readonly key: string;
+  /** Another one for each application: a browser sends the cookies of a host to all of its ports. */
+  private readonly cookieName: string;
   private readonly tries = new RateLimiterMemory({ points: TRIES, duration: TRIES_PER_S });
   /** The one-time links that were not used yet, and until when each may be. */
   private readonly links = new Map<string, number>();
+  /** The sessions that people have left, and until when their cookies, which may have been copied, would hold. */
+  private readonly left = new Map<string, number>();
 
   constructor(
     @Inject(CONSOLE_OPTIONS) private readonly options: ConsoleOptions,
@@ -76,6 +80,7 @@ export class ConsoleSessions implements OnModuleInit, OnApplicationBootstrap {
   ) {
     assertConsole(options, this.isProduction);
     this.key = options.secret ?? randomBytes(TOKEN_BYTES).toString('base64url');
+    this.cookieName = `toolloop_console_${this.sign(`name ${path}`).slice(0, NAME_CHARACTERS)}`;
     modules.get(Callers, { strict: false }).add((request) => this.callerOf(request));
   }
 
@@ -181,14 +186,18 @@ export class ConsoleSessions implements OnModuleInit, OnApplicationBootstrap {
     return this.cookie(`${body}.${this.sign(body)}`, LIFE_MS / 1000, request);
   }
 
-  /** Makes the cookie that ends a session. */
-  endingCookie(request: HttpRequest): string {
+  /** Ends the session of a request, and makes the cookie that takes its own away. A copy of that lets no one in any more; another process believes it until it has expired. */
+  end(request: HttpRequest): string {
+    const now = Date.now();
+    for (const [csrf, expiresAt] of this.left) if (expiresAt <= now) this.left.delete(csrf);
+    const claims = this.claimsIn(request);
+    if (claims) this.left.set(claims.csrf, claims.expiresAt);
     return this.cookie('', 0, request);
   }
 
   /** Finds the session of a request by its cookie alone, for what only the page's own origin can read. */
-  async find({ headers }: HttpRequest): Promise<ConsoleSession | undefined> {
-    const claims = this.claimsIn(cookieIn(headers.cookie));
+  async find(request: HttpRequest): Promise<ConsoleSession | undefined> {
+    const claims = this.claimsIn(request);
     if (!claims) return undefined;
     const { actorId, tenant, csrf, isDeveloper = false } = claims;
     const actor = isDeveloper ? await this.developer(actorId, tenant) : await this.opener.directory.find(actorId, tenant);
@@ -208,21 +217,21 @@ export class ConsoleSessions implements OnModuleInit, OnApplicationBootstrap {
     return session && isSame(session.csrf, said) ? session.caller : undefined;
   }
 
-  private claimsIn(cookie: string | undefined): SessionClaims | undefined {
-    const [body = '', signature = ''] = (cookie ?? '').split('.');
+  private claimsIn({ headers }: HttpRequest): SessionClaims | undefined {
+    const [body = '', signature = ''] = cookieIn(headers.cookie, this.cookieName).split('.');
     if (body === '' || !isSame(this.sign(body), signature)) return undefined;
     const claims = parseJson(Buffer.from(body, 'base64url').toString());
-    return isClaims(claims) && claims.expiresAt > Date.now() ? claims : undefined;
+    return isClaims(claims) && claims.expiresAt > Date.now() && !this.left.has(claims.csrf) ? claims : undefined;
   }
 
   private sign(body: string): string {
-    return createHmac('sha256', this.key).update(`${COOKIE} ${body}`).digest('base64url');
+    return createHmac('sha256', this.key).update(`toolloop_console ${body}`).digest('base64url');
   }
 
   /** Host-only, since it names no domain. */
   private cookie(value: string, maxAge: number, request: HttpRequest): string {
     const isSecure = this.isProduction || ('protocol' in request && request.protocol === 'https');
-    return `${COOKIE}=${value}; Path=/; Max-Age=${maxAge}; HttpOnly; SameSite=Strict${isSecure ? '; Secure' : ''}`;
+    return `${this.cookieName}=${value}; Path=/; Max-Age=${maxAge}; HttpOnly; SameSite=Strict${isSecure ? '; Secure' : ''}`;
   }
 
   /** Gives the try back of a person who was let in. */
@@ -265,9 +274,9 @@ function isClaims(value: unknown): value is SessionClaims & Record<string, unkno
   return [actorId, tenant, csrf].every((part) => typeof part === 'string') && typeof expiresAt === 'number';
 }
 
-function cookieIn(header: string | undefined): string | undefined {
+function cookieIn(header: string | undefined, name: string): string {
   const pairs = (header ?? '').split(';').map((pair) => pair.trim());
-  return pairs.find((pair) => pair.startsWith(`${COOKIE}=`))?.slice(COOKIE.length + 1);
+  return pairs.find((pair) => pair.startsWith(`${name}=`))?.slice(name.length + 1) ?? '';
 }
 
 function isSame(one: string, other: string): boolean {

@@ -153,7 +153,7 @@ export class ConsoleController {
     @Res({ passthrough: true }) response: unknown,
   ): Promise<void> {
     assertOwnPage(request);
-    const address = 'ip' in request && typeof request.ip === 'string' ? request.ip : '';
+    const address = this.callers.addressOf(request);
     const caller =
       link === undefined
         ? await this.sessions.logIn({ name: name ?? '', password: password ?? '' }, address)
@@ -165,7 +165,7 @@ export class ConsoleController {
   @HttpCode(204)
   signOut(@Req() request: HttpRequest, @Res({ passthrough: true }) response: unknown): void {
     assertOwnPage(request);
-    this.set(response, { 'set-cookie': this.sessions.endingCookie(request) });
+    this.set(response, { 'set-cookie': this.sessions.end(request) });
   }
 
   /** Tells the page that a list is another, so that one stream serves all tabs of a browser. */

@@ -54,7 +54,7 @@ describe('the way into the console', () => {
     const entered = await signIn({ name: 'alice', password: 'secret' });
     const [cookie = ''] = entered.headers.getSetCookie();
     expect(entered.status).toBe(204);
-    expect(cookie).toMatch(/^toolloop_console=[\w-]+\.[\w-]+; Path=\/; Max-Age=28800; HttpOnly; SameSite=Strict$/);
+    expect(cookie).toMatch(/^toolloop_console_[\w-]{8}=[\w-]+\.[\w-]+; Path=\/; Max-Age=28800; HttpOnly; SameSite=Strict$/);
     const { body } = await sessionOf(cookieOf(entered));
     expect(body).toMatchObject({
       actor: { id: 'alice', name: 'Alice', roles: ['support'] },
@@ -77,12 +77,33 @@ describe('the way into the console', () => {
 
   it('believes no cookie that was changed, and lets no one in who is not in the directory of actors', async () => {
     const cookie = cookieOf(await signIn({ name: 'alice', password: 'secret' }));
-    const [body = '', signature] = cookie.slice('toolloop_console='.length).split('.');
+    const [name, value = ''] = cookie.split('=');
+    const [body = '', signature] = value.split('.');
     const claims = JSON.parse(Buffer.from(body, 'base64url').toString()) as object;
     const forged = Buffer.from(JSON.stringify({ ...claims, actorId: 'mia' })).toString('base64url');
-    expect((await sessionOf(`toolloop_console=${forged}.${signature}`)).body).toEqual(OUT);
-    expect((await sessionOf(`toolloop_console=${body}.`)).body).toEqual(OUT);
+    expect((await sessionOf(`${name}=${forged}.${signature}`)).body).toEqual(OUT);
+    expect((await sessionOf(`${name}=${body}.`)).body).toEqual(OUT);
     expect((await sessionOf(cookieOf(await signIn({ name: 'gone', password: 'secret' })))).body).toEqual(OUT);
+  });
+
+  it('lets no one in by a copy of the cookie of a session that was left, and leaves the other sessions of its person', async () => {
+    const [cookie, other] = [await signIn({ name: 'alice', password: 'secret' }), await signIn({ name: 'alice', password: 'secret' })].map(
+      cookieOf,
+    );
+    const left = await fetch(`${url}/console/session`, { method: 'DELETE', headers: { [HEADER]: '1', cookie: cookie ?? '' } });
+    expect(left.status).toBe(204);
+    expect((await sessionOf(cookie ?? '')).body).toEqual(OUT);
+    expect((await sessionOf(other ?? '')).body).toMatchObject({ actor: { id: 'alice' } });
+  });
+
+  it('has a cookie of another name than a second application on the same host, whose port a browser does not look at', async () => {
+    const second = await serveConsole({ login });
+    const names = [
+      await signIn({ name: 'alice', password: 'secret' }),
+      await signIn({ name: 'alice', password: 'secret' }, second.url),
+    ].map((entered) => cookieOf(entered).split('=')[0]);
+    expect(new Set(names).size).toBe(2);
+    await second.app.close();
   });
 
   it('takes no form of another page, which cannot send the header', async () => {
@@ -112,6 +133,23 @@ describe('the link of a start in development', () => {
     expect((await sessionOf(cookieOf(entered), at)).body).toMatchObject({ actor: { id: 'alice' } });
     expect((await signIn({ link: token }, at)).status).toBe(401);
     await served.app.close();
+  });
+});
+
+describe('the way in behind a proxy that the application trusts', () => {
+  it('counts the tries of each visitor, who cannot write down another address, and not those of all for one', async () => {
+    const proxied = ToolLoopHttpModule.forRoot({ identity: () => undefined, proxies: ['127.0.0.0/8'] });
+    const loop = ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: { allow: [] } });
+    const imports = [loop, proxied, ConsoleModule.forRoot({ developer: () => ({ actor: { id: 'ada' }, tenant: 'acme' }) })];
+    const alone = (await Test.createTestingModule({ imports }).compile()).createNestApplication({ logger: false });
+    await alone.listen(0, '127.0.0.1');
+    const at = await alone.getUrl();
+    const statusOf = async (from: string): Promise<number> =>
+      (await signIn({ link: 'guess' }, at, { [HEADER]: '1', 'x-forwarded-for': from })).status;
+    for (const spoofed of [1, 2, 3, 4, 5]) expect(await statusOf(`203.0.113.${spoofed}, 198.51.100.7`)).toBe(401);
+    expect(await statusOf('203.0.113.6, 198.51.100.7')).toBe(429);
+    expect(await statusOf('198.51.100.8')).toBe(401);
+    await alone.close();
   });
 });
 

@@ -39,17 +39,24 @@ export class AccessMiddleware implements NestMiddleware {
 
   /** The name under which the client has asked: a proxy that is trusted says it in headers of its own. */
   private addressOf({ headers, socket }: IncomingMessage): { readonly host: string; readonly protocol: string } {
-    const isForwarded = this.isTrusted(socket.remoteAddress);
+    const isForwarded = isTrusted(socket.remoteAddress, this.proxies);
     const forwarded = (name: string): string | undefined => (isForwarded ? lastOf(headers[name]) : undefined);
     const host = forwarded('x-forwarded-host') ?? headers.host ?? '';
     const protocol = forwarded('x-forwarded-proto') ?? ('encrypted' in socket ? 'https' : 'http');
     return { host: host.toLowerCase(), protocol: protocol.toLowerCase() };
   }
+}
 
-  private isTrusted(address: string | undefined): boolean {
-    const family = isIP(address ?? '');
-    return address !== undefined && family !== 0 && this.proxies.check(address, family === 6 ? 'ipv6' : 'ipv4');
-  }
+/** The address of the client of a request that a peer has sent: each trusted proxy has added the address that it was asked from to `X-Forwarded-For`, the nearest one last. */
+export function clientAddress(peer: string, forwardedFor: string | string[] | undefined, proxies: BlockList): string {
+  const forwarded = [forwardedFor ?? []].flat().flatMap((header) => header.split(','));
+  const path = [...forwarded.map((address) => address.trim()), peer];
+  return path.findLast((address) => !isTrusted(address, proxies)) ?? path[0] ?? '';
+}
+
+function isTrusted(address: string | undefined, proxies: BlockList): boolean {
+  const family = isIP(address ?? '');
+  return address !== undefined && family !== 0 && proxies.check(address, family === 6 ? 'ipv6' : 'ipv4');
 }
 
 /**
@@ -93,7 +100,8 @@ function isLoopback(host: string, port: number | undefined): boolean {
 
 const LOOPBACK = ['127.0.0.1', 'localhost', '[::1]'];
 
-function listOf(proxies: readonly string[]): BlockList {
+/** The addresses and ranges of the option `proxies`. */
+export function listOf(proxies: readonly string[]): BlockList {
   const list = new BlockList();
   for (const proxy of proxies) {
     const [address = '', prefix] = proxy.split('/');

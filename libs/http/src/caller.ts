@@ -16,7 +16,8 @@ import {
 import { isDeeperThan } from '@toolloop/protocol';
 import { readEventId, type SeenEvent } from '@toolloop/ui-stream';
 import type { ServerResponse } from 'node:http';
-import { assertNotForged, isJson } from './access-middleware.js';
+import type { BlockList } from 'node:net';
+import { assertNotForged, clientAddress, isJson, listOf } from './access-middleware.js';
 import { ToolLoopExceptionFilter } from './exception-filter.js';
 import { CallerLimits } from './caller-limits.js';
 import type { AnyResponse } from './event-stream.js';
@@ -34,8 +35,11 @@ export type CallerSource = (request: HttpRequest) => Caller | undefined | Promis
 @Injectable()
 export class Callers {
   private readonly sources: CallerSource[] = [];
+  private readonly proxies: BlockList;
 
-  constructor(@Inject(HTTP_OPTIONS) private readonly options: ToolLoopHttpOptions) {}
+  constructor(@Inject(HTTP_OPTIONS) private readonly options: ToolLoopHttpOptions) {
+    this.proxies = listOf(options.proxies ?? []);
+  }
 
   /** Adds a way in that is asked before the application. */
   add(source: CallerSource): void {
@@ -48,6 +52,12 @@ export class Callers {
       if (caller) return caller;
     }
     return this.options.identity(request);
+  }
+
+  /** The address from which a request came: behind the proxies of the options, the last one in `X-Forwarded-For` that is none of them. Empty where it is not known. */
+  addressOf(request: HttpRequest): string {
+    const peer = 'ip' in request && typeof request.ip === 'string' ? request.ip : '';
+    return clientAddress(peer, request.headers['x-forwarded-for'], this.proxies);
   }
 }
 

@@ -85,7 +85,7 @@ export interface ToolLoopHttpOptions<Actor = RegisteredActor> {
   readonly hosts?: readonly string[];
   /** The origins of pages that may ask beside the application's own, such as `https://app.example.com`. They may send and read the headers by which streams are resumed. @default none: no CORS */
   readonly origins?: readonly string[];
-  /** The addresses of proxies, such as `10.0.0.0/8`, whose `X-Forwarded-Host` and `X-Forwarded-Proto` are believed. @default none */
+  /** The addresses of proxies, such as `10.0.0.0/8`, whose `X-Forwarded-Host`, `X-Forwarded-Proto` and `X-Forwarded-For` are believed. @default none */
   readonly proxies?: readonly string[];
 }
 

@@ -104,7 +104,7 @@ interface FunctionCall {
 function clientCallOf(event: LoopEvent, index: number): FunctionCall | undefined {
   if (event.type === 'approval-request') {
     const { approvalId, tool, args, reason, preview } = event.approval;
-    return functionCall({ index, id: approvalId, name: `approve_${tool}`, args: { ...args, reason: preview?.sentence ?? reason } });
+    return functionCall({ index, id: approvalId, name: `approve_${tool}`, args: { arguments: args, reason: preview?.sentence ?? reason } });
   }
   if (event.type !== 'pending-request') return undefined;
   if (event.kind === 'client')
