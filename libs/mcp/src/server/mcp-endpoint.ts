@@ -146,9 +146,10 @@ export class McpEndpoint implements OnModuleInit, OnApplicationBootstrap, Before
     return this.sessions.bus.run(caller, () => this.modern.fetch(asked.whole(), { parsedBody }));
   }
 
+  /** Returns the address of the server itself: without the scope, which is the last part of the path however the client encodes it. */
   private addressOf(url: string, scope: string | undefined): string {
     const { origin, pathname } = new URL(url);
-    return this.options.resource?.url ?? origin + (scope === undefined ? pathname : pathname.slice(0, -scope.length)).replace(/\/+$/, '');
+    return this.options.resource?.url ?? origin + pathname.replace(scope === undefined ? /\/+$/ : /\/[^/]*\/*$/, '');
   }
 
   private async legacy(asked: Asked, parsedBody: unknown, caller: McpCaller): Promise<WebAnswer> {

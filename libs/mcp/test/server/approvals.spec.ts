@@ -213,9 +213,9 @@ const approver: McpServerOptions['approver'] = ({ headers, credential }) =>
 const careless: McpServerOptions['approver'] = ({ headers, credential = String(headers['authorization'] ?? '').slice(7) }) =>
   PEOPLE[credential];
 
-async function waiting(server: Partial<McpServerOptions> = { approver }) {
+async function waiting(server: Partial<McpServerOptions> = { approver }, path = '/mcp') {
   const desk = await served({ roles: ['manager'], notRequester: true }, server);
-  const { client, questions } = await asked(desk, { answer: accept });
+  const { client, questions } = await asked(desk, { answer: accept, path });
   await client.callTool({ ...SEND, arguments: { to: '<script>alert(1)</script>' } });
   const url = questions[0] && 'url' in questions[0] ? questions[0].url : '';
   const visit = (form?: Record<string, string>, headers: Record<string, string> = {}) =>
@@ -238,6 +238,15 @@ describe('the page of an approval', () => {
     expect(await fetchResult()).toContain('sent to <script>');
     expect((await visit({ credential: 'word of mia', decision: 'approve' })).status).toBe(409);
   });
+
+  it.each(['/mcp/', '/mcp/fresh', '/mcp/%66resh', '/mcp/fresh/'])(
+    'has its own address, however the client writes that of the server: %s',
+    async (path) => {
+      const { url, desk, visit } = await waiting({ approver }, path);
+      expect(url).toMatch(new RegExp(`^${desk.url}/mcp/approve/\\w+$`));
+      expect((await visit({ credential: 'word of mia' })).status).toBe(200);
+    },
+  );
 
   it('knows a person by the cookie of the application, and refuses the form of another site', async () => {
     const { visit, fetchResult } = await waiting();
