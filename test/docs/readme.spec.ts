@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { DynamicModule, INestApplication, Type } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { type Policy, ToolLoopService } from '@toolloop/core';
@@ -62,7 +62,7 @@ describe('the code of the README', () => {
 describe('a whole application', () => {
   let url: string;
   beforeAll(async () => {
-    const { LibraryModule } = await importFence(fencesOf(WHOLE, 'ts')[0] ?? '');
+    const { LibraryModule } = await importFence(fencesOf(WHOLE, 'ts [src/library.module.ts]')[0] ?? '');
     url = await start(LibraryModule as Type);
   });
 
@@ -91,14 +91,26 @@ describe('a whole application', () => {
 });
 
 describe('the other code of that page and of the one about policies', () => {
-  it('makes a module with two models', async () => {
-    const { LoopModule } = await importFence(fencesOf(WHOLE, 'ts')[2] ?? '');
-    const built = await Test.createTestingModule({ imports: [LoopModule as DynamicModule] }).compile();
+  const { OPENAI_API_KEY: before } = process.env;
+  beforeEach(() => {
+    process.env['OPENAI_API_KEY'] = 'a-key-that-is-never-sent';
+  });
+  afterAll(() => {
+    delete process.env['OPENAI_API_KEY'];
+    if (before !== undefined) process.env['OPENAI_API_KEY'] = before;
+  });
+
+  it('makes a module with two models, and refuses the start where the key is missing', async () => {
+    const { LoopModule } = await importFence(fencesOf(WHOLE, 'ts').find((code) => code.includes('LoopModule =')) ?? '');
+    const compile = () => Test.createTestingModule({ imports: [LoopModule as DynamicModule] }).compile();
+    const built = await compile();
     expect(built.get(ToolLoopService)).toBeInstanceOf(ToolLoopService);
+    delete process.env['OPENAI_API_KEY'];
+    await expect(compile()).rejects.toThrow('there is no API key');
   });
 
   it.each([
-    ['a whole application', WHOLE, 1],
+    ['a whole application', WHOLE, 0],
     ['the page about policies', POLICY, 0],
   ])('is a policy that the demo takes: %s', async (_page, file, nth) => {
     const { policy } = await importFence(fencesOf(file, 'ts')[nth] ?? '');
@@ -135,7 +147,7 @@ describe('the other code of that page and of the one about policies', () => {
   });
 
   it('answers from a loop of its own', async () => {
-    const [, , root = '', feature = ''] = fencesOf(WHOLE, 'ts');
+    const [, root = '', feature = ''] = fencesOf(WHOLE, 'ts');
     const [{ LoopModule }, { SupportModule }] = await Promise.all([importFence(root), importFence(feature)]);
     const url = await start({ module: SupportModule as Type, imports: [LoopModule as DynamicModule] });
     const response = await fetch(`${url}/support?message=Hello`);
@@ -143,7 +155,7 @@ describe('the other code of that page and of the one about policies', () => {
   });
 
   it('is all tested above', () => {
-    expect([README, WHOLE, POLICY, DEMO].map((page) => fencesOf(page, 'ts').length)).toEqual([1, 4, 3, 0]);
+    expect([README, WHOLE, POLICY, DEMO].map((page) => fencesOf(page, 'ts').length)).toEqual([1, 3, 3, 0]);
   });
 });
 
