@@ -45,6 +45,7 @@ onChromium('the console in a browser', () => {
 
     await askIn(alice, 'Refund order o-1021');
     await alice.getByText('It waits for someone who may decide about it').waitFor();
+    await alice.getByText('Needs: manager').waitFor();
     await mia.locator('.count').waitFor();
     await mia.locator('#main').focus();
     await mia.keyboard.press('g');

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { INestApplication } from '@nestjs/common';
 import { tool } from '@toolloop/core';
 import { PolicyService } from '@toolloop/core/runs';
-import { call, calls, ScriptedModel, text } from '@toolloop/testing';
+import { call, calls, events, ScriptedModel, text } from '@toolloop/testing';
 import type { Browser, Locator, Page } from 'playwright-core';
 import { askIn, barriersOn, CHROMIUM, launchChromium, openConsole, picture } from './browser.js';
 import { login, MIA, serveConsole } from './console-app.js';
@@ -45,6 +45,14 @@ const read = call('mail__read', {});
 const send = (to: string) => call('mail__send', { to: `${to}@acme.example`, body: 'Hello.' });
 const drop = (note: string) => call('notes__delete', { note });
 
+/** The sources that a hostile model names: one twice, one that would run a script, one whose title is another's address. */
+const CITED = [
+  { url: 'https://evil.example/login', title: 'https://bank.example' },
+  { url: 'https://evil.example/login', title: 'https://bank.example' },
+  { url: 'javascript:alert(1)', title: '<b>Terms</b>' },
+  { source: 'order-policy.pdf' },
+];
+
 /** One run after the other. */
 const SCRIPT = [
   [calls(read), calls(send('ann'), send('ben')), text('Both were sent.')],
@@ -53,6 +61,13 @@ const SCRIPT = [
   [calls(read), calls(send('eve')), text('Eve has it again.')],
   [calls(drop('n-1'), drop('n-2'), drop('n-3')), text('They stay.')],
   [calls(drop('n-4'), drop('n-5')), text('They are gone.')],
+  [
+    events([
+      { type: 'text-delta', text: 'So they say.' },
+      ...CITED.map((citation) => ({ type: 'citation', citation }) as const),
+      { type: 'finish', finishReason: 'stop' },
+    ]),
+  ],
 ];
 
 let app: INestApplication;
@@ -184,7 +199,31 @@ onChromium('decisions in the console, by keyboard alone, about runs that are not
     expect(made.splice(0).toSorted()).toEqual(['deleted n-4', 'deleted n-5']);
     await Promise.all([alice.context().close(), mia.context().close()]);
   });
+});
 
+onChromium('the sources that a model names', () => {
+  it(`are links where they are web addresses, each with its host, and else text, in the chat and in the run${why}`, async () => {
+    const alice = await open('alice');
+    await askIn(alice, 'Who says so?');
+    await answered(alice, 'So they say.');
+    for (const place of ['the chat', 'the run']) {
+      const cited = alice.locator('.citations');
+      await cited.getByText('order-policy.pdf').waitFor();
+      expect([place, await cited.locator('li').allInnerTexts()]).toEqual([
+        place,
+        ['https://bank.example evil.example', '<b>Terms</b>', 'order-policy.pdf'],
+      ]);
+      const links = await alice.evaluate(`[...document.querySelectorAll('.citations a')].map(({ href, rel }) => ({ href, rel }))`);
+      expect(links).toEqual([{ href: 'https://evil.example/login', rel: 'noreferrer' }]);
+      expect(await barriersOn(alice)).toEqual([]);
+      if (place === 'the chat') await alice.getByRole('link', { name: 'Open the run' }).last().click();
+    }
+    await picture(alice, 'citations');
+    await alice.context().close();
+  });
+});
+
+onChromium('the decisions and the sources', () => {
   it(`leave no error in the log of the browser${why}`, () => {
     expect(complained.flat()).toEqual([]);
   });

@@ -1,4 +1,5 @@
 import { type SubmitEvent, type KeyboardEvent, type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from 'react';
+import { isWebAddress } from '@toolloop/protocol';
 import { type BeltTool, type RunPart, type RunView, type Turn, useObserved } from '@toolloop/react';
 import { Belt } from '../parts/belt.js';
 import { CallCard } from '../parts/call-card.js';
@@ -108,6 +109,47 @@ export function RunParts({ run, isLive = true }: { readonly run: RunView; readon
       {run.parts.slice(hidden).map((part) => (
         <Part key={`${part.kind} ${part.since}`} {...{ part, run, isLive }} />
       ))}
+      <Citations citations={run.citations} />
+    </>
+  );
+}
+
+/** The citations that are shown: an answer may name thousands. */
+const CITATIONS_SHOWN = 20;
+
+/** The sources that the model names, each once. Beside a title, which anyone may have written, stands the host to which its link leads. */
+function Citations({ citations }: Pick<RunView, 'citations'>): ReactNode {
+  const { t } = useWords();
+  const sources = useMemo(
+    () => [...new Map(citations.map((one) => [one.url ?? one.source ?? one.title ?? one.quote, one])).entries()],
+    [citations],
+  );
+  if (sources.length === 0) return null;
+  return (
+    <section className="citations small" aria-label={t('chat.citations')}>
+      <p className="muted">{t('chat.citations')}</p>
+      <ol>
+        {sources.slice(0, CITATIONS_SHOWN).map(([key, citation]) => (
+          <li key={key}>
+            <Cited {...citation} />
+          </li>
+        ))}
+      </ol>
+      {sources.length > CITATIONS_SHOWN && <p className="muted">{t('result.more', { n: sources.length - CITATIONS_SHOWN })}</p>}
+    </section>
+  );
+}
+
+function Cited({ url, title, source, quote }: RunView['citations'][number]): ReactNode {
+  const words = title ?? source ?? url ?? quote;
+  if (!isWebAddress(url) || !URL.canParse(url)) return <bdi>{words}</bdi>;
+  const { href, host } = new URL(url);
+  return (
+    <>
+      <a href={href} target="_blank" rel="noreferrer">
+        <bdi>{words}</bdi>
+      </a>{' '}
+      <bdi className="muted">{host}</bdi>
     </>
   );
 }

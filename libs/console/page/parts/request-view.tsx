@@ -34,6 +34,11 @@ export function RequestView({ open, answer, isLive = true, onAnswered }: Request
           {problem}
         </p>
       )}
+      {entry?.roles !== undefined && entry.roles.length > 0 && (
+        <p className="muted small">
+          <Icon name="lock" size={14} /> <bdi>{words.t('request.needs', { roles: words.anyOf(entry.roles) })}</bdi>
+        </p>
+      )}
       <p className="muted small">
         <Icon name="wait" size={14} /> {words.t('request.expires', { when: words.ago(open.request.expiresAt) })}
       </p>

@@ -80,6 +80,11 @@ export class Words {
     return this.distances.format(Math.trunc(distance / size), unit);
   }
 
+  /** Names of which one is enough: "manager or auditor". */
+  anyOf(names: readonly string[]): string {
+    return new Intl.ListFormat(this.language, { type: 'disjunction' }).format(names);
+  }
+
   duration(ms: number): string {
     const [value, unit] = ms < SECOND_MS ? [ms, 'millisecond'] : ms < MINUTE_MS ? [ms / SECOND_MS, 'second'] : [ms / MINUTE_MS, 'minute'];
     return new Intl.NumberFormat(this.language, {
