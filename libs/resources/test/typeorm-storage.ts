@@ -196,3 +196,10 @@ export const onMariaDb: Storing = async () => ({
   provider: TypeOrmStorage,
   gateway: typeOrmGateway,
 });
+
+/** The same by one connection, so that what a test sets on it holds for every statement. */
+export const onOneConnection: Storing = async () => ({
+  imports: [DataSourceModule.of({ ...(await createMariaDb()), extra: { connectionLimit: 1 } }, schemas('datetime', 'enum'))],
+  provider: TypeOrmStorage,
+  gateway: typeOrmGateway,
+});
