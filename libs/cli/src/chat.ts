@@ -160,7 +160,7 @@ export class Chat {
     const taken: boolean[] = [];
     for (const waiting of open.values()) taken.push(await this.isAnswered(runId, waiting));
     if (taken.length > 0 && taken.every(Boolean)) return true;
-    this.view.line(`Continue it with /resume ${runId} once it is answered.`);
+    this.view.line(this.isTerminal ? `Continue it with /resume ${runId} once it is answered.` : pipedAdvice(runId));
     if (this.isTerminal && [...open.values()].some(isForOthers)) await this.offerToLeave(runId);
     return false;
   }
@@ -272,6 +272,11 @@ export class Chat {
 /** Tells whether only the answer of other people counts. A call of the client is no one's to decide. */
 function isForOthers({ kind, mayAnswer }: WaitingRequest): boolean {
   return mayAnswer === false && kind !== 'client';
+}
+
+/** Says how a run continues once the chat that is piped has ended: by its command, as a line of another one. */
+function pipedAdvice(runId: string): string {
+  return `Continue it once it is answered ("toolloop inbox" shows what it asks): echo "/resume ${runId}" | toolloop chat, with the options of this one.`;
 }
 
 const LATER = Symbol('left for later');

@@ -106,7 +106,7 @@ class RemoteApplication implements Counterpart {
     const reach: typeof fetch = async (input, init) => {
       const response = await fetch(input, init).catch((error: unknown) => Promise.reject(unreachable(url, error)));
       if (response.status === 401) throw await unknownPerson(url, response, token);
-      return response;
+      return response.status === 404 ? withAddressHint(url, response) : response;
     };
     this.client = new ToolLoopClient({ url, headers: () => headers, fetch: reach });
   }
@@ -166,6 +166,19 @@ function unreachable(url: string, error: unknown): unknown {
   if (!(error instanceof TypeError)) return error;
   const { cause } = error;
   return new CommandError(`${url} cannot be reached: ${cause instanceof Error ? cause.message : error.message}`);
+}
+
+/** Says what an address lacks that has no such route: Nest's own words name the route alone. Any other 404 stays as it is. */
+async function withAddressHint(url: string, response: Response): Promise<Response> {
+  const body: unknown = await response
+    .clone()
+    .json()
+    .catch((): unknown => undefined);
+  const told = isRecord(body) ? body['message'] : undefined;
+  if (typeof told !== 'string' || !/^Cannot [A-Z]+ \//.test(told)) return response;
+  const prefixed = `${url.replace(/\/+$/, '')}/assistant`;
+  const message = `${told}: there are no such routes at ${url}. If they have a prefix, such as the path of ToolLoopHttpModule, give it too: TOOLLOOP_URL=${prefixed}`;
+  return Response.json({ message }, { status: 404 });
 }
 
 /** Says whom an address does not know: the person whose token is in the environment, or no one. */

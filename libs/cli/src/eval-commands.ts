@@ -95,8 +95,11 @@ async function inApp<Made>(
 
 /** Reads a run as the actor of the command. */
 async function recorded(id: string, options: BootOptions): Promise<RecordedRun> {
-  if (options.actor === undefined || options.tenant === undefined)
-    throw new CommandError('Say who reads the run: --actor and --tenant, or TOOLLOOP_ACTOR and TOOLLOOP_TENANT.');
+  const missing = (['app', 'actor', 'tenant'] as const).filter((name) => options[name] === undefined);
+  if (missing.length > 0)
+    throw new CommandError(
+      `A file of a run is made by the application that is booted for it, never over --url, and by an actor who may read the run. Give ${missing.map((name) => `--${name} (or TOOLLOOP_${name.toUpperCase()})`).join(', ')}.`,
+    );
   return inApp(options, async (app, near, person) => {
     const { recordRun } = await packageNear<EvalsPackage>('@toolloop/evals', near.app);
     return recordRun(app, id, person);

@@ -11,9 +11,11 @@ import type {
   MadeCall,
   PendingReply,
   Run,
+  ToolFailure,
   WaitingRequest,
 } from '@toolloop/protocol';
 import { isJsonObject } from '@toolloop/protocol';
+import type { AuditKeys } from '@toolloop/core/audit';
 import { jsonOf, packageNear } from './application.js';
 import type { Counterpart, ExportedAudit, RehearsalTerms, Verdict } from './counterpart.js';
 import { type Answer, CommandError, jsonIn, lineOf, shown, table } from './output.js';
@@ -39,10 +41,20 @@ export async function calledBy(counterpart: Counterpart, tool: string, argsText:
 
 function callText({ record, ui, injectedTools, waiting }: MadeCall): string {
   if (waiting) return `It waits for ${waitedFor(waiting.for)}: run ${waiting.runId}.`;
-  if (record.status !== 'succeeded') return shown(record.error?.safeMessage ?? `The call is ${record.status}.`);
+  if (record.status !== 'succeeded') return record.error ? refusalText(record.error) : `The call is ${record.status}.`;
   const brought = injectedTools.length === 0 ? [] : [`Tools that came with it: ${injectedTools.map(lineOf).join(', ')}`];
   return [shown(typeof ui === 'string' ? ui : JSON.stringify(ui ?? null, undefined, 2)), ...brought].join('\n');
 }
+
+/** The words of a failure that a model reads, as a person at the command line can use them. */
+function refusalText({ safeMessage, problems = [] }: ToolFailure): string {
+  const told = shown(safeMessage).replace(FOR_A_MODEL, FOR_A_PERSON);
+  return [told, ...problems.map(({ pointer, message }) => `  ${lineOf(`${pointer} ${message}`)}`)].join('\n');
+}
+
+const FOR_A_MODEL = 'Use one of the tools you were given.';
+const FOR_A_PERSON =
+  '"toolloop tools" lists those that can be called by hand. The tool of an entity is none of them: it appears in a run that has found the entity, and is called there, such as in "toolloop chat".';
 
 const WAITED_FOR: Readonly<Record<WaitingRequest['kind'], string>> = {
   approval: 'an approval',
@@ -293,14 +305,8 @@ export async function verified({ lines, head }: ExportedAudit, { keyEnv, tenant 
     '.',
   );
   if (head !== undefined && !isSignedHead(head)) throw new CommandError('The head is no exported head of an audit.');
-  const keys = keyEnv.map((named) => {
-    const [, id, variable = named] = /^(.+)=([^=]+)$/.exec(named) ?? [];
-    const secret = process.env[variable];
-    if (!secret) throw new CommandError(`The environment variable ${variable}, which holds the key of the audit, is not set.`);
-    return { id: id ?? '1', secret };
-  });
   const value = await verifyAudit(readAuditLines(bytesOf(lines)), {
-    keys,
+    keys: keysIn(keyEnv),
     ...(head !== undefined && { head }),
     ...(tenant !== undefined && { tenant }),
   });
@@ -310,6 +316,22 @@ export async function verified({ lines, head }: ExportedAudit, { keyEnv, tenant 
     ? `None of the ${head.sequence} entries of ${head.at} was cut.`
     : 'Without a head, entries cut from the end do not show.';
   return { value, text: `The audit of ${value.tenant ?? 'no tenant'} is valid: ${value.entries} entries, unchanged and in order. ${end}` };
+}
+
+/** Reads the keys of an audit from the environment; one that was given no id stands alone, as an application may give it. */
+function keysIn(keyEnv: readonly string[]): AuditKeys {
+  const [first, ...former] = keyEnv;
+  if (first !== undefined && former.length === 0 && !first.includes('=')) return secretIn(first);
+  return keyEnv.map((named) => {
+    const [, id, variable = named] = /^(.+)=([^=]+)$/.exec(named) ?? [];
+    return { id: id ?? '1', secret: secretIn(variable) };
+  });
+}
+
+function secretIn(variable: string): string {
+  const secret = process.env[variable];
+  if (!secret) throw new CommandError(`The environment variable ${variable}, which holds the key of the audit, is not set.`);
+  return secret;
 }
 
 async function* bytesOf(chunks: AsyncIterable<Uint8Array | string>): AsyncIterable<Buffer> {

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { isRecord } from '@toolloop/protocol';
@@ -70,6 +70,10 @@ async function serversIn(path: string): Promise<Readonly<Record<string, McpServe
 
 async function contentOf(path: string): Promise<unknown> {
   const file = resolve(path);
+  if (!existsSync(file))
+    throw new CommandError(
+      `There is no file ${path}, which would name the servers. Name another one, JSON or a module: --servers mcp.json`,
+    );
   try {
     return file.endsWith('.json') ? JSON.parse(readFileSync(file, 'utf8')) : await import(pathToFileURL(file).href);
   } catch (error) {

@@ -33,6 +33,8 @@ describe('a command with --app', () => {
     ['arguments that are no object', ['call', 'notes__find', '[1]', ...APP], 'must be a JSON object'],
     ['two exports at once', ['audit', 'verify', 'one.jsonl', 'other.jsonl'], 'too many arguments'],
     ['half of a call', ['explain', 'notes__find', '--run', 'r', ...APP], 'A call is named by both: --run and --call.'],
+    ['a case of a run over --url', ['runs', 'case', 'r', '--url', 'http://127.0.0.1:1'], 'never over --url'],
+    ['servers that no file names', ['mcp', 'diff', '--servers', 'none.json'], 'There is no file none.json, which would name the servers.'],
     ['an explanation for a caller who is no operator', ['explain', 'notes__find', ...APP], 'explain'],
   ])('says what to do for %s', async (_, args, words) => {
     const { code, stderr } = await toolloop(args);
@@ -45,6 +47,7 @@ describe('toolloop chat --app', () => {
     const { code, stdout } = await toolloop(['chat', ...APP], { input: 'Write to bob.\n' });
     expect(stdout).toContain('→ notes__send {"to":"bob"}');
     expect(stdout).toContain('The run waits for an approval.');
+    expect(stdout).toMatch(/echo "\/resume \S+" \| toolloop chat, with the options of this one\./);
     expect(stdout).not.toContain('\u001b');
     expect(stdout).not.toMatch(/Approve it\?|^> /m);
     expect(code).toBe(1);

@@ -90,7 +90,7 @@ describe('toolloop audit verify, of a file,', () => {
     const [empty, noHead] = [await write('empty.jsonl', ''), await write('no-head.json', '{"sequence":1}')];
     const attempts: [string, Partial<AuditOptions>, string][] = [
       [file, { keyEnv: ['MISSING'] }, 'The environment variable MISSING, which holds the key of the audit, is not set.'],
-      [file, { keyEnv: ['SHORT'] }, 'The key "1" has fewer than 32 bytes.'],
+      [file, { keyEnv: ['SHORT'] }, 'The key has fewer than 32 bytes.'],
       [file, { keyEnv: ['AUDIT_KEY', 'AUDIT_KEY'] }, 'Two keys have the id "1".'],
       [join(folder, 'nowhere'), {}, 'ENOENT'],
       [file, { head: noHead }, 'The head is no exported head of an audit.'],

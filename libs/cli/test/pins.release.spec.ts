@@ -59,6 +59,6 @@ describe('toolloop mcp list, diff and pin', () => {
 
   it('say which file they wanted where there is none', async () => {
     const { code, stderr } = await toolloop(['mcp', 'list', '--servers', 'none.json']);
-    expect([code, stderr]).toEqual([2, expect.stringContaining('The servers cannot be read from none.json')]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('There is no file none.json')]);
   });
 });

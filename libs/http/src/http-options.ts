@@ -9,6 +9,7 @@ import {
   listOf,
   needed,
   oneOf,
+  type OptionRule,
   optionsOf,
   TEXT,
   whatCan,
@@ -189,7 +190,14 @@ function isOrigin(text: unknown): boolean {
   return typeof text === 'string' && URL.canParse(text) && new URL(text).origin === text;
 }
 
-export const HTTP = defineOptions<ToolLoopHttpOptions>({
+/** The rule for an option that is read before a factory is asked. */
+const BESIDE_THE_FACTORY: Pick<OptionRule<never>, 'accept' | 'problem' | 'remedy'> = {
+  accept: () => false,
+  problem: (_value, option) => `${option} comes from a factory.`,
+  remedy: () => 'Give it to forRootAsync, beside the factory.',
+};
+
+export const HTTP = defineOptions<ToolLoopHttpOptions & ToolLoopHttpExtras>({
   identity: needed({ ...FUNCTION, remedy: () => 'Give a function: identity: (request) => ({ actor, tenant }).' }),
   terms: FUNCTION,
   loop: TEXT,
@@ -201,6 +209,8 @@ export const HTTP = defineOptions<ToolLoopHttpOptions>({
   hosts: HOSTS,
   origins: ORIGINS,
   proxies: PROXIES,
+  path: { ...TEXT, ...BESIDE_THE_FACTORY },
+  protocols: { ...listOf(PROTOCOL, PROTOCOL.wanted), ...BESIDE_THE_FACTORY },
 });
 
 /** The token of the loop that answers; undefined for the application's own. */

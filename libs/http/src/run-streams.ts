@@ -173,6 +173,14 @@ export class RunStreams implements OnModuleDestroy {
     return this.open.find(runId, this.callers.ownerOf(caller))?.view;
   }
 
+  /** Works with a stored run, and says of one that this process reads why it is not stored: the lists show either alike. */
+  async ofStored<Made>(runId: string, caller: Caller, work: Promise<Made>): Promise<Made> {
+    return work.catch((error: unknown) => {
+      if (!isUnknownRun(error) || !this.find(runId, caller)) throw error;
+      throw new InvalidRequestError('unknown_run', `The run ${runId} ${NOT_STORED}`);
+    });
+  }
+
   /** Ends a run that this process reads. Returns whether there is one. */
   cancel(runId: string, caller: Caller, reason?: string): boolean {
     const run = this.open.find(runId, this.callers.ownerOf(caller));
@@ -225,10 +233,17 @@ export class RunStreams implements OnModuleDestroy {
 
 const NOT_KEPT = `This run is not durable, and its events are not kept in this process. ${ADVICE} Where it waits, answer it, and read on with "resume".`;
 
+const NOT_STORED =
+  'is not durable: nothing is stored of it while it is read, nor once it has ended, so there are no calls to decide again. Ask with "durable": true, and rehearse that run.';
+
 /** Adds what to do to an error about a run that this process does not know. */
 function withAdvice(error: unknown): never {
-  if (!(error instanceof InvalidRequestError) || error.code !== 'unknown_run') throw error;
+  if (!isUnknownRun(error)) throw error;
   throw new InvalidRequestError('unknown_run', `${error.message} ${ADVICE}`);
+}
+
+function isUnknownRun(error: unknown): error is InvalidRequestError {
+  return error instanceof InvalidRequestError && error.code === 'unknown_run';
 }
 
 function noMore(): HttpException {

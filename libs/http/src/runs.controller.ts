@@ -114,12 +114,12 @@ export class RunsController {
   @Post(':runId/rehearse')
   @HttpCode(200)
   rehearse(@Param('runId') runId: string, @Body(STRICT) order: RehearsalOrder, @CurrentCaller() caller: Caller): Promise<RehearsedRun> {
-    return this.rehearsals.rehearse(runId, order, caller);
+    return this.streams.ofStored(runId, caller, this.rehearsals.rehearse(runId, order, caller));
   }
 
   @Get(':runId/rehearsal')
   rehearsal(@Param('runId') runId: string, @Query(STRICT) by: RehearsalBy, @CurrentCaller() caller: Caller): Promise<RehearsedRun> {
-    return this.rehearsals.compare(runId, by, caller);
+    return this.streams.ofStored(runId, caller, this.rehearsals.compare(runId, by, caller));
   }
 
   @Post(':runId/fork')

@@ -1,4 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Test } from '@nestjs/testing';
+import { ToolLoopModule } from '@toolloop/core';
+import { ToolLoopHttpModule } from '@toolloop/http';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { type Answer, matches, OPERATED, type Row, ROWS, routesOf } from './route-table.js';
 import type { Run, ViewedActor } from '@toolloop/protocol';
@@ -155,6 +158,20 @@ describe('an application', () => {
   it('is told all that is wrong with its options at once', async () => {
     const http = { hosts: ['https://x'], origins: ['app.example.com'], proxies: ['10.0.0.0/99'], limits: { requests: -1 } };
     await expect(serveApp({ model: new ScriptedModel([]), http })).rejects.toThrow('Toolloop found 4 problems');
+  });
+
+  it('is told which option a name that is none was meant to be, also of those that no factory gives', async () => {
+    const http = { paht: 'assistant', hostz: [], prefix: 'api' } as object;
+    const start = serveApp({ model: new ScriptedModel([]), http });
+    await expect(start).rejects.toThrow(/"paht"\.\s+Did you mean "path"\?[^]*"hostz"\.\s+Did you mean "hosts"\?[^]*path, protocols\./);
+  });
+
+  it('is told where an option is given that a factory cannot give', async () => {
+    const module = ToolLoopHttpModule.forRootAsync({
+      useFactory: () => ({ identity: () => undefined, ...({ path: 'api' } as object) }),
+    });
+    const start = Test.createTestingModule({ imports: [ToolLoopModule.forRoot({ model: new ScriptedModel([]) }), module] }).compile();
+    await expect(start).rejects.toThrow(/The option "path" comes from a factory\.\s+Give it to forRootAsync, beside the factory\./);
   });
 
   it('is told of a protocol that there is not', async () => {

@@ -97,3 +97,22 @@ describe('a rehearsal that a front end asks for', () => {
     expect([again, await waiting()]).toEqual([expect.not.stringContaining('deleted n-1'), []]);
   });
 });
+
+describe('a rehearsal of a run that is not durable', () => {
+  it('says that nothing of it is stored and what to do, to the operator whose run it is, and to others what they read of a run that is not there', async () => {
+    const served = await serveApp({ model: new ScriptedModel([text('Done.')]) });
+    await (await ask(served, 'ops', { message: 'Go on.' })).text();
+    const [run] = (await (await fetch(`${served.url}/runs`, { headers: headersOf('ops') })).json()) as { readonly runId: string }[];
+    const runId = run?.runId ?? '';
+    const told = async (person: string, id: string): Promise<readonly [number, string]> => {
+      const response = await ask(served, person, { policy: 'strict' }, `/runs/${id}/rehearse`);
+      return [response.status, JSON.stringify(await response.json())];
+    };
+    expect(await told('ops', runId)).toEqual([404, expect.stringMatching(/is not durable: nothing is stored.*\\"durable\\": true/)]);
+    expect(await told('ops', 'nowhere')).toEqual([404, expect.not.stringContaining('durable')]);
+    const refused = await told('alice', runId);
+    expect(refused).toEqual([403, expect.not.stringContaining('durable')]);
+    const compared = await fetch(`${served.url}/runs/${runId}/rehearsal?policy=strict`, { headers: headersOf('ops') });
+    expect([compared.status, await compared.text()]).toEqual([404, expect.stringContaining('is not durable')]);
+  });
+});

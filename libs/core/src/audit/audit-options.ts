@@ -51,7 +51,8 @@ export function keyFindings(keys: AuditKeys | undefined, at: string): Finding[] 
     if (listed.findIndex((other) => other.id === id) < index)
       return [{ at, problem: `Two keys have the id "${id}".`, remedy: 'Give the new key an id of its own.' }];
     if (secret && secretBytes(secret).length >= FEWEST_BYTES) return [];
-    return [{ at, problem: `The key "${id}" has fewer than ${FEWEST_BYTES} bytes.`, remedy: GIVE_A_KEY }];
+    const key = listed === keys ? `The key "${id}"` : 'The key'; // a secret alone was given no id
+    return [{ at, problem: `${key} has fewer than ${FEWEST_BYTES} bytes.`, remedy: GIVE_A_KEY }];
   });
 }
 

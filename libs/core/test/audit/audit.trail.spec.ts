@@ -329,9 +329,9 @@ describe('the key', () => {
   it.each<[string, unknown, string]>([
     ['that is missing', undefined, 'There is no key.'],
     ['list that is empty', [], 'There is no key.'],
-    ['that is too short', 'k'.repeat(31), 'The key "1" has fewer than 32 bytes.'],
-    ['that is too short as bytes', new Uint8Array(31), 'The key "1" has fewer than 32 bytes.'],
-    ['that is too short behind base64', `base64:${'A'.repeat(40)}`, 'The key "1" has fewer than 32 bytes.'],
+    ['that is too short', 'k'.repeat(31), 'The key has fewer than 32 bytes.'],
+    ['that is too short as bytes', new Uint8Array(31), 'The key has fewer than 32 bytes.'],
+    ['that is too short behind base64', `base64:${'A'.repeat(40)}`, 'The key has fewer than 32 bytes.'],
     ['without an id', [{ id: '', secret: KEY }], 'Key 1 has no id.'],
     ['whose id is taken', [newer, { id: '2', secret: KEY }], 'Two keys have the id "2".'],
   ])('%s is a finding', (_, key, problem) => {
