@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { ConfigurationError } from '@toolloop/core';
+import { pageOfFinding } from '../../libs/protocol/src/errors.js';
 import { findingsByPage, withFindings } from './fix-pages.js';
 
 const pages = [...findingsByPage()];
@@ -17,6 +18,18 @@ describe('the pages about findings', () => {
       '     Think.',
       '     node_modules/@toolloop/core/docs/fix/start-refused.md',
     ]);
+  });
+
+  it.each([
+    ['It has no "identity".', 'option-refused'],
+    ['There is no option "prefixes".', 'option-refused'],
+    ['There is no option "console".', 'option-refused'],
+    ['The option "apiKey" is 5.', 'option-refused'],
+    ['unknown field "rols"; did you mean "roles"?', 'option-refused'],
+    ['The schema of FindOrders needs the package class-validator, which is not installed', 'start-refused'],
+    ['The @Expose() of Order needs the package class-transformer, which is not installed', 'start-refused'],
+  ])('are chosen by what is wrong, not by the names that are quoted: %s', (problem, page) => {
+    expect(pageOfFinding({ problem })).toBe(page);
   });
 
   it('leave few findings to the page about all others', () => {

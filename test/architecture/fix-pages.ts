@@ -1,3 +1,5 @@
+import { defineOptions, TEXT } from '../../libs/core/src/findings/options.js';
+import { policyShapeFindings } from '../../libs/core/src/policy/policy-findings.js';
 import { type Finding, pageOfFinding } from '../../libs/protocol/src/errors.js';
 import { writtenFindings } from './findings.js';
 
@@ -6,8 +8,8 @@ const BLOCK = /<!-- findings -->[^]*?<!-- \/findings -->/;
 /** Everything the sources can find at start, by the page that explains it, each problem once. */
 export function findingsByPage(): ReadonlyMap<string, readonly Pick<Finding, 'problem' | 'remedy'>[]> {
   const pages = new Map<string, Map<string, Pick<Finding, 'problem' | 'remedy'>>>();
-  for (const { problem: written, remedy } of writtenFindings().filter(({ problem }) => /\s/.test(problem))) {
-    const problem = /^(?:is|has|allows|never|cannot|the|items)\b/.test(written) ? `"…" ${written}.` : written;
+  for (const { problem: written, remedy } of [...composedFindings(), ...writtenFindings()].filter(({ problem }) => /\s/.test(problem))) {
+    const problem = /^(?:is(?! required$)|has|allows|never|cannot|the|items)\b/.test(written) ? `"…" ${written}.` : written;
     const page = pageOfFinding({ problem });
     const found = pages.get(page) ?? new Map<string, Pick<Finding, 'problem' | 'remedy'>>();
     if (!found.has(problem)) found.set(problem, { problem, remedy });
@@ -16,6 +18,21 @@ export function findingsByPage(): ReadonlyMap<string, readonly Pick<Finding, 'pr
   return new Map(
     [...pages].map(([page, found]) => [page, [...found.values()].toSorted((one, other) => (one.problem < other.problem ? -1 : 1))]),
   );
+}
+
+/** The commonest findings, which the sources put together from their parts: those about any option, and about the form of a policy. */
+function composedFindings(): readonly Pick<Finding, 'problem' | 'remedy'>[] {
+  const options = defineOptions<{ name: string }>({ name: { ...TEXT, isNeeded: true } });
+  return [
+    ...options.findings({ nmae: 'shop' }, 'options'),
+    ...options.findings({ name: 7 }, 'options'),
+    ...policyShapeFindings({ allow: 'all', alow: [] }, 'policy'),
+    ...policyShapeFindings({}, 'policy'),
+  ].map(({ problem, remedy }) => ({ problem: anyName(problem), remedy: anyName(remedy) }));
+}
+
+function anyName(text: string): string {
+  return text.replaceAll(/"\w+"|\b7\b/g, (found) => (found === '7' ? '…' : '"…"'));
 }
 
 /** A page with the table of its findings as the sources have them now; the page as it is where it has no place for one. */

@@ -21,6 +21,9 @@ const PAGES = 'node_modules/@toolloop/core/docs/fix';
 
 /** The pages of the documentation by what their findings say, the first that fits. The package core brings the pages. */
 const FIX_PAGES: readonly (readonly [page: string, said: RegExp])[] = [
+  // These quote names of the application or of options, which must not decide about the page.
+  ['option-refused', /^There is no option "|^The option "|^It has no "|^unknown field "|^must |^is required$/],
+  ['start-refused', /needs the package/],
   ['two-copies', /copies of|that this copy of/],
   ['no-api-key', /API key|base URL/],
   ['console-closed', /\bconsole\b/],

@@ -97,7 +97,7 @@ const PATTERN_LISTS = new Set(['allow', 'tools', 'connections']);
 export function policyShapeFindings(policy: unknown, at: string): Finding[] {
   return form.validate(POLICY_SCHEMA, policy).map(({ pointer, message }) => ({
     at: `${at}${pointer}`,
-    problem: message,
+    problem: message.replace(/^unknown argument /, 'unknown field '), // the words of a call
     remedy: 'See the type Policy for the fields and their values.',
   }));
 }

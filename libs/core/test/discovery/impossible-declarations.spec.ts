@@ -345,7 +345,7 @@ describe('everything that is wrong', () => {
     expect(problems).toEqual([
       expect.stringContaining('DeskTools.find: The input schema contradicts itself'),
       'ToolLoopModule limits: The limit "runMs" is 0. Give milliseconds, more than 0.',
-      expect.stringContaining('ToolLoopModule policy/denny: unknown argument "denny"; did you mean "deny"?'),
+      expect.stringContaining('ToolLoopModule policy/denny: unknown field "denny"; did you mean "deny"?'),
       expect.stringContaining('ToolLoopModule policy: The policy names "desk__fnd"'),
       expect.stringContaining('loop "support" limits: There is no limit "step".'),
       expect.stringContaining('loop "support": No tool is named "desk__fidn".'),

@@ -62,7 +62,7 @@ describe('invariant 3: a policy at bootstrap', () => {
     ['nothing to allow', { deny: [] }, 'ToolLoopModule policy/allow', 'is required'],
     ['a text for a list', { allow: '*' }, 'ToolLoopModule policy/allow', 'must be an array'],
     ['an empty pattern', { allow: [''] }, 'ToolLoopModule policy/allow/0', 'must not be empty'],
-    ['a function', { allow: [], when: () => true }, 'ToolLoopModule policy/when', 'unknown argument "when"'],
+    ['a function', { allow: [], when: () => true }, 'ToolLoopModule policy/when', 'unknown field "when"'],
     ['no object', 'allow-all', 'ToolLoopModule policy', 'must be an object'],
   ])('invariant 3: is refused with %s', async (_, policy, at, problem) => {
     expect(await findingsOf(withPolicy(policy as Policy))).toEqual([
@@ -151,15 +151,15 @@ describe('invariant 3: a policy at bootstrap', () => {
     };
     const findings = await findingsOf(withPolicy(wrong as never));
     expect(findings.map(({ at, problem }) => `${at.replace('ToolLoopModule ', '')}: ${problem}`)).toEqual([
-      'policy/denny: unknown argument "denny"; did you mean "deny"?',
-      expect.stringContaining('policy/when: unknown argument "when"'),
+      'policy/denny: unknown field "denny"; did you mean "deny"?',
+      expect.stringContaining('policy/when: unknown field "when"'),
       'policy/allow/1: must be a string',
-      'policy/roles/support/alow: unknown argument "alow"; did you mean "allow"?',
+      'policy/roles/support/alow: unknown field "alow"; did you mean "allow"?',
       'policy/roles/boss: must be an object',
       'policy/requireApproval/0: must be an object',
-      'policy/requireApproval/1/effect: unknown argument "effect"; did you mean "effects"?',
+      'policy/requireApproval/1/effect: unknown field "effect"; did you mean "effects"?',
       'policy/runBudgets/0/sum/most: is required',
-      'policy/runBudgets/1/cals: unknown argument "cals"; did you mean "calls"?',
+      'policy/runBudgets/1/cals: unknown field "cals"; did you mean "calls"?',
       'policy/connections/0/connections: is required',
       'policy: The policy names "crm__serchCustomers", and no tool has such an id.',
       'policy: The policy names "crn__*", and no tool has such an id.',
