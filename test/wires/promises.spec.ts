@@ -4,10 +4,8 @@ import { NestFactory } from '@nestjs/core';
 import { LlmTool, ToolLoopModule, type ToolLoopOptions, ToolLoopService, ToolProvider } from '@toolloop/core';
 import { openai } from '@toolloop/openai';
 import { createHook } from 'node:async_hooks';
-import { once } from 'node:events';
-import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { chunk, sse } from '../../libs/openai/test/decode.js';
+import { countingProvider } from './counting-provider.js';
 
 @Injectable()
 @ToolProvider({ namespace: 'stock' })
@@ -22,22 +20,6 @@ let close: (() => Promise<void>) | undefined;
 
 afterEach(() => close?.());
 
-/** A provider that asks for a call in each answer but the last. It makes no promise itself. */
-async function provided(answers: () => number): Promise<Server> {
-  const server = createServer((request, response) => {
-    request.resume().on('end', () => {
-      const left = answers();
-      const call = { index: 0, id: `call_${left}`, type: 'function', function: { name: 'stock__count', arguments: '{}' } };
-      const text =
-        left > 0 ? sse(chunk({ tool_calls: [call] }), chunk({}, 'tool_calls')) : sse(chunk({ content: 'Done.' }), chunk({}, 'stop'));
-      response.writeHead(200, { 'content-type': 'text/event-stream' }).end(text);
-    });
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return server;
-}
-
 describe('a step of a run', () => {
   /** A tenth more than today. A change that makes a step dearer has to say why. */
   const MOST_PROMISES = 70;
@@ -46,8 +28,7 @@ describe('a step of a run', () => {
     { with: 'without an audit', options: {} },
     { with: 'and its entries in the audit in memory', options: { audit: { key: 'k'.repeat(32) } } },
   ])(`makes at most ${MOST_PROMISES} promises, from its request over a wire to the result of a read, $with`, async ({ options }) => {
-    let left = 0;
-    const server = await provided(() => (left -= 1));
+    const server = await countingProvider();
     const baseURL = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     const limits = { steps: 100, identicalCalls: 100, callsPerTool: 100 };
     const model = openai('own-1', { apiKey: 'none', baseURL });
@@ -61,9 +42,8 @@ describe('a step of a run', () => {
     };
     const promisesOf = async (steps: number): Promise<number> => {
       let promises = 0;
-      left = steps;
       const hook = createHook({ init: (_id, type) => void (promises += type === 'PROMISE' ? 1 : 0) }).enable();
-      const result = await app.get(ToolLoopService).run({ prompt: 'Count.', actor: { id: 'ada' }, tenant: 'acme' });
+      const result = await app.get(ToolLoopService).run({ prompt: `Take ${steps} steps.`, actor: { id: 'ada' }, tenant: 'acme' });
       hook.disable();
       expect([result.text, result.steps]).toEqual(['Done.', steps]);
       return promises;

@@ -60,6 +60,11 @@ export interface ReadMessage {
   readonly isOfUser: boolean;
 }
 
+/** Tells whether a model has asked to commit itself anywhere in a transcript. Most have not, and nothing more is to be read of them at each of their calls. */
+export function hasCommitted(messages: readonly Message[]): boolean {
+  return messages.some((message) => message.role === 'assistant' && message.toolCalls?.some(({ name }) => name === COMMIT_ID) === true);
+}
+
 /**
  * Returns the commitments that hold at the end of a transcript: those of the first call that made some in the turn, by a model that had read nothing from outside. The user's next words end them, and nothing
  * widens them.

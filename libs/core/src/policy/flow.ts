@@ -14,6 +14,7 @@ import {
   COMMIT_ID,
   type Commitment,
   commitmentsIn,
+  hasCommitted,
   endorsableIn,
   endorsedCall,
   isCommittedCall,
@@ -296,7 +297,9 @@ export class MessageFlow implements InformationFlow {
   }
 
   private get committed(): readonly Commitment[] {
-    return (this.commitments ??= commitmentsIn(readAfterEach(this.messages, this.outer?.outsideBits ?? 0)));
+    return (this.commitments ??= hasCommitted(this.messages)
+      ? commitmentsIn(readAfterEach(this.messages, this.outer?.outsideBits ?? 0))
+      : []);
   }
 
   private get told(): readonly ToldValue[] {
