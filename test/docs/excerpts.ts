@@ -29,7 +29,16 @@ const OTHERS = [
 const MEANT = { MessageEvent: '@nestjs/common', Request: 'express', Response: 'express' };
 
 /** Packages that the root does not install, whose excerpts are compiled without their types. */
-const ABSENT = ['ai', '@nestjs/graphql', '@ai-sdk/react', '@assistant-ui/react', '@assistant-ui/react-ai-sdk'];
+const ABSENT = [
+  'ai',
+  '@nestjs/graphql',
+  '@ai-sdk/react',
+  '@assistant-ui/react',
+  '@assistant-ui/react-ai-sdk',
+  '@opentelemetry/instrumentation-http',
+  '@opentelemetry/instrumentation-pg',
+  '@opentelemetry/sdk-node',
+];
 
 /**
  * Errors that an excerpt may have, since its surroundings are not shown: a name that is declared elsewhere (2304, 2552, 18004, also as the type of a

@@ -27,6 +27,12 @@ function timers(): number {
   return process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
 }
 
+/** The timers once there are no more than that: one of a moment, also of a file that this process has tested before, is gone soon, and one that was left stays. */
+async function timersDownTo(most: number): Promise<number> {
+  for (let round = 0; round < 50 && timers() > most; round += 1) await wait(100);
+  return timers();
+}
+
 async function shop(idleMs?: number) {
   const module = await openModule(new ScriptedModel([]), {
     sessions: { ...(idleMs !== undefined && { idleMs }), perTenant: 2_000, perActor: 2_000 },
@@ -63,7 +69,7 @@ describe('a thousand sessions', () => {
     const last = await heapAfterCollection();
     expect(last / first).toBeLessThan(1.02);
     expect(left()).toBe(0);
-    expect(timers()).toBeLessThanOrEqual(before);
+    expect(await timersDownTo(before)).toBeLessThanOrEqual(before);
     await module.close();
   }, 60_000);
 
@@ -81,7 +87,7 @@ describe('a thousand sessions', () => {
     const last = await heapAfterCollection();
     expect(last / first).toBeLessThan(1.02);
     expect(left()).toBe(0);
-    expect(timers()).toBeLessThanOrEqual(before);
+    expect(await timersDownTo(before)).toBeLessThanOrEqual(before);
     await module.close();
   }, 60_000);
 });
