@@ -78,13 +78,19 @@ describe('the list of what waits', () => {
   });
 });
 
+/** A conversation whose first run waits for an answer. */
+async function waitingThread(server: HeldServer): Promise<Thread> {
+  const thread = new Thread(server.client, { durable: false });
+  const asked = thread.ask('Refund it.');
+  await server.send(0, waiting());
+  await asked;
+  return thread;
+}
+
 describe('a conversation whose runs are not durable', () => {
   it('resumes a run once, however many tell it of the answer, and again after its next question', async () => {
     const server = new HeldServer();
-    const thread = new Thread(server.client, { durable: false });
-    const asked = thread.ask('Refund it.');
-    await server.send(0, waiting());
-    await asked;
+    const thread = await waitingThread(server);
     thread.readOn('r');
     thread.readOn('r');
     await server.send(1, waiting());
@@ -94,10 +100,7 @@ describe('a conversation whose runs are not durable', () => {
 
   it('resumes a run once more that was answered while it was resumed, and waits again', async () => {
     const server = new HeldServer();
-    const thread = new Thread(server.client, { durable: false });
-    const asked = thread.ask('Refund both.');
-    await server.send(0, waiting());
-    await asked;
+    const thread = await waitingThread(server);
     thread.readOn('r');
     thread.readOn('r'); // the second of two calls, whose answer the first request may not have seen
     await server.send(1, waiting());
@@ -107,10 +110,7 @@ describe('a conversation whose runs are not durable', () => {
 
   it('are read no further once the page is left, those that are resumed too', async () => {
     const server = new HeldServer();
-    const thread = new Thread(server.client, { durable: false });
-    const asked = thread.ask('Refund it.');
-    await server.send(0, waiting());
-    await asked;
+    const thread = await waitingThread(server);
     thread.readOn('r');
     await server.until(2);
     expect(server.asked[1]?.signal?.aborted).toBe(false);
