@@ -1,4 +1,4 @@
-import type { LoopEvent } from '@toolloop/protocol';
+import { type LoopEvent, StorageUnavailableError } from '@toolloop/protocol';
 import type { Observable } from 'rxjs';
 import {
   type AddedDirective,
@@ -15,6 +15,7 @@ import {
   type StopWork,
 } from '../contracts/directive.js';
 import type { Lease, LeaseRequest } from '../contracts/lease.js';
+
 import {
   type EventPage,
   type LeasedRun,
@@ -92,20 +93,19 @@ export class BoundedRuns extends RunLog {
 
   /** The id of a waiting run is its own, so one that is there already was added by an attempt without an answer. A queued one is recognised by the caller. */
   override add(run: NewRun, status: 'queued' | 'waiting'): Promise<void> {
-    const add = async (attempt: number): Promise<void> => {
-      const isKnown = attempt > 1 && status === 'waiting' && (await this.log.find(run.runId)) !== undefined;
-      if (!isKnown) await this.log.add(run, status);
+    const add = (): Promise<void> => this.log.add(run, status);
+    const kept = (): Promise<RunRecord | undefined> => this.log.find(run.runId);
+    const addWaiting = async (attempt: number): Promise<void> => {
+      await addedOnce(attempt, add, kept);
     };
-    return outsideOfRuns(() => askStore(add));
+    return outsideOfRuns(() => askStore(status === 'waiting' ? addWaiting : add));
   }
 
   /** The same owner gets the lease of an attempt without an answer. */
   override begin(run: NewRun, request: LeaseRequest): Promise<Lease> {
-    const begin = async (attempt: number): Promise<Lease> => {
-      const known = attempt > 1 ? await this.log.acquire(run.runId, request) : undefined;
-      return known?.lease ?? this.log.begin(run, request);
-    };
-    return outsideOfRuns(() => askStore(begin));
+    const begin = (): Promise<Lease> => this.log.begin(run, request);
+    const leased = async (): Promise<Lease | undefined> => (await this.log.acquire(run.runId, request))?.lease;
+    return outsideOfRuns(() => askStore((attempt) => addedOnce(attempt, begin, leased)));
   }
 
   /** The same owner gets its lease again. One that comes after its run has ended is given back. */
@@ -173,6 +173,27 @@ export class BoundedRuns extends RunLog {
 
   override work(advance: (runId: string) => Promise<void>, most: number): Promise<() => Promise<void>> {
     return this.log.work((runId) => outsideOfRuns(() => advance(runId)), most);
+  }
+}
+
+/**
+ * Adds what an earlier attempt without an answer may have added. That one may still be at work in the store and end while this one adds, which the store then refuses,
+ * so what is kept is looked up before and after.
+ */
+async function addedOnce<Added, Kept extends object>(
+  attempt: number,
+  add: () => Promise<Added>,
+  kept: () => Promise<Kept | undefined>,
+): Promise<Added | Kept> {
+  if (attempt === 1) return add();
+  const before = await kept();
+  if (before) return before;
+  try {
+    return await add();
+  } catch (error) {
+    const since = StorageUnavailableError.in(error) ? undefined : await kept();
+    if (!since) throw error;
+    return since;
   }
 }
 
