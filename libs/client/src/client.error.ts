@@ -32,7 +32,7 @@ export class ConnectionLostError extends Error {
 /**
  * Reads a refusal. The body is `{ code, message, details? }`; anything else, such as the page of a proxy, is told by its status.
  */
-export async function toHttpError(response: Response): Promise<ToolLoopHttpError> {
+export async function readHttpError(response: Response): Promise<ToolLoopHttpError> {
   const body = (await response.json().catch((): unknown => undefined)) as unknown;
   const { status } = response;
   const told = typeof body === 'object' && body !== null ? body : {};

@@ -33,7 +33,7 @@ import type {
   ViewedActor,
   WaitingRequest,
 } from '@toolloop/protocol';
-import { ConnectionLostError, toHttpError } from './client.error.js';
+import { ConnectionLostError, readHttpError } from './client.error.js';
 import {
   type AskOptions,
   followRun,
@@ -370,7 +370,7 @@ export class ToolLoopClient {
       ...(body !== undefined && { body: JSON.stringify(body) }),
       ...(signal && { signal }),
     });
-    if (!response.ok) throw await toHttpError(response);
+    if (!response.ok) throw await readHttpError(response);
     return response;
   }
 

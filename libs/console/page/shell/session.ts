@@ -1,4 +1,4 @@
-import { toHttpError, ToolLoopClient } from '@toolloop/client';
+import { readHttpError, ToolLoopClient } from '@toolloop/client';
 import type { Place } from './place.js';
 
 /** The person who looks at the page, and what it may show them. */
@@ -65,7 +65,7 @@ export async function askOwn<Answer>(
     cache: 'no-store',
     ...(body && { method: 'POST', body: JSON.stringify(body) }),
   });
-  if (!response.ok) throw await toHttpError(response);
+  if (!response.ok) throw await readHttpError(response);
   const answer: unknown = await response.json();
   if (isAnswer(answer)) return answer;
   throw new Error(`${path}: HTTP ${response.status}`);
