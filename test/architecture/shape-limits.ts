@@ -40,7 +40,7 @@ export const LIMITS: Readonly<Record<string, Limits>> = {
   core: {
     files: [206, 140],
     largestFolder: [27],
-    lines: [45140],
+    lines: [45160],
     linesPerImport: [20],
     oneImporterPercent: [10],
     largestTypeCircle: [3],
@@ -63,8 +63,8 @@ export const LIMITS: Readonly<Record<string, Limits>> = {
     oddFileNames: [0],
   },
   openai: {
-    linesPerImport: [35, 18],
-    oneImporterPercent: [15.4, 15],
+    linesPerImport: [37.9, 18],
+    oneImporterPercent: [14.3, 15],
     ellipticDocstringPercent: [5],
     throwsWithoutTag: [0],
     withoutExample: [0],
@@ -119,7 +119,7 @@ export const LIMITS: Readonly<Record<string, Limits>> = {
   },
   resources: {
     linesPerImport: [18],
-    oneImporterPercent: [22, 15],
+    oneImporterPercent: [19.2, 15],
     ellipticDocstringPercent: [0],
     throwsWithoutTag: [0],
     withoutExample: [0],
