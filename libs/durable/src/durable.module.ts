@@ -18,7 +18,8 @@ import { SqlPolicyStore } from './stores/sql-policy-store.js';
 import { SqlUsageStore } from './stores/sql-usage-store.js';
 import { SqlPendingStore, WakingPendingStore } from './stores/sql-pending-store.js';
 import { SqlCallJournal, SqlCallTransactions } from './stores/sql-call-journal.js';
-import { SqlAccountStore, SqlAuditStore, SqlConversationStore } from './stores/sql-stores.js';
+import { SqlAuditStore } from './stores/sql-audit-store.js';
+import { SqlAccountStore, SqlConversationStore } from './stores/sql-stores.js';
 
 const DURABLE_OPTIONS = Symbol('toolloop:durable options');
 

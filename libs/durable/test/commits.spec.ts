@@ -5,6 +5,7 @@ import { migrate } from '../src/database/migrations.js';
 import { PgliteDriver } from '../src/database/pglite-driver.js';
 import { PostgresDriver } from '../src/database/postgres-driver.js';
 import { createServerDatabase, describePostgres, inMemory } from './databases.js';
+import { counting } from './fixtures/counting-driver.js';
 import { DeskProcess, type World } from './fixtures/desk.process.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
@@ -12,27 +13,6 @@ jest.setTimeout(60_000);
 
 const STEPS = 10;
 const alice = { actor: { id: 'alice', tenant: 'acme' }, tenant: 'acme', prompt: 'Go on.' };
-
-/** Counts what is committed: a transaction is one, and so is each statement outside of one that changes anything. */
-function counting(driver: DatabaseDriver, committed: string[]): DatabaseDriver {
-  const { connection } = driver;
-  return {
-    connection,
-    query: (statement, values) => {
-      const { name = '', text: sql } = typeof statement === 'string' ? { text: statement } : statement;
-      if (/\b(?:insert|update|delete)\b/i.test(sql)) committed.push(name || sql);
-      return driver.query(statement, values);
-    },
-    ask: (statement) => driver.ask(statement),
-    transaction: (work, over) => {
-      committed.push('transaction');
-      return driver.transaction(work, over);
-    },
-    lend: (onLost) => driver.lend(onLost),
-    listen: (channel, heard) => driver.listen(channel, heard),
-    close: () => driver.close(),
-  };
-}
 
 /** Resolves to what a run of ten steps commits that calls this tool in each of them. */
 async function committedBy(driver: DatabaseDriver, tool: string, isAudited = false): Promise<readonly string[]> {

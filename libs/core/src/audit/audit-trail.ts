@@ -77,7 +77,8 @@ export class AuditTrail {
     try {
       const content = { entryId: randomUUID(), ...this.toContent(draft) };
       const build = (head = genesisOf(tenant)) => sealed(content, at, head, this.keyring);
-      const kept = this.turns.run(tenant, () => this.append(tenant, build));
+      const append = (): void | Promise<void> => this.append(tenant, build);
+      const kept = this.store.storesTogether ? append() : this.turns.run(tenant, append);
       return kept instanceof Promise ? kept.catch((cause: unknown) => Promise.reject(notKept(draft, cause))) : undefined;
     } catch (cause) {
       return Promise.reject(notKept(draft, cause));

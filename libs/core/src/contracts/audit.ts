@@ -156,6 +156,9 @@ export interface SignedAuditHead extends AuditHead {
  * }
  */
 export abstract class AuditStore {
+  /** True if the store keeps entries of a tenant together that come while another is being stored: then none of them waits for its turn outside of it. */
+  readonly storesTogether: boolean = false;
+
   /**
    * Appends the entry that `build` makes from the tenant's head, undefined for the first, and resolves once it is stored; a store that has stored it when this returns may
    * return nothing. Atomic per tenant across processes: an adapter locks the head, or repeats on a conflict; `build` may be called again. An entry with the same hash is

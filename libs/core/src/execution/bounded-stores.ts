@@ -10,7 +10,7 @@ import {
   type PendingQuery,
   PendingStore,
 } from '../contracts/pending.js';
-import { type AuditEntry, type AuditHead, AuditStore } from '../contracts/audit.js';
+import type { AuditStore } from '../contracts/audit.js';
 import type { DirectiveStore } from '../contracts/directive.js';
 import type { Lease, LeaseRequest } from '../contracts/lease.js';
 import { type UsageBatch, type UsageQuery, type UsageRow, UsageStore, type UsageWindow } from '../contracts/usage.js';
@@ -48,8 +48,8 @@ import {
   type MessagePage,
 } from '../contracts/conversation.js';
 import { withdrawal } from '../pending/pending.service.js';
-import { BoundedDirectives, BoundedRuns } from './bounded-work.js';
-import { askStore, asPart, outsideOfRuns, tellQuickStore, tellStore } from './store-calls.js';
+import { BoundedAudit, BoundedDirectives, BoundedRuns } from './bounded-work.js';
+import { askStore, asPart, outsideOfRuns, tellStore } from './store-calls.js';
 
 /** The adapter of every port. Only transactions and the directory of tenants may be absent: nothing in memory stands for a database or for an application's tenants. */
 export interface StorePorts extends Required<Omit<ToolLoopStores, 'transactions'>> {
@@ -171,34 +171,6 @@ class BoundedPending extends PendingStore {
   /** A person may take as long as the caller's signal lets them. */
   override answered(id: string, signal: AbortSignal): Promise<Pending> {
     return askStore(() => this.store.answered(id, signal), { longestMs: Infinity });
-  }
-}
-
-class BoundedAudit extends AuditStore {
-  constructor(private readonly store: AuditStore) {
-    super();
-  }
-
-  /** The hash of an entry says whether the one at its place is this one. */
-  override append(tenant: string, build: (head: AuditHead | undefined) => AuditEntry): void | Promise<void> {
-    let last: AuditEntry | undefined;
-    return tellQuickStore('An entry of the audit', (attempt) => {
-      const append = (): void | Promise<void> => this.store.append(tenant, (head) => (last = build(head)));
-      return attempt > 1 && last ? this.isKept(tenant, last).then((isKept) => (isKept ? undefined : append())) : append();
-    });
-  }
-
-  override head(tenant: string): Promise<AuditHead | undefined> {
-    return tellStore('The head of the audit', () => this.store.head(tenant));
-  }
-
-  override read(tenant: string, page: { readonly from: number; readonly limit: number }): Promise<readonly AuditEntry[]> {
-    return tellStore('A page of the audit', () => this.store.read(tenant, page));
-  }
-
-  private async isKept(tenant: string, { sequence, hash }: AuditEntry): Promise<boolean> {
-    const [entry] = await this.store.read(tenant, { from: sequence, limit: 1 });
-    return entry?.hash === hash;
   }
 }
 
