@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react';
 import { type CallPart, useRun } from '@toolloop/react';
 import type { WaitingRequest } from '@toolloop/client';
-import type { ApprovalRequest } from '@toolloop/protocol';
+import { type ApprovalRequest, visible } from '@toolloop/protocol';
 import { Icon } from '../parts/icon.js';
 import { nameOf, summaryOf, textOf } from '../parts/names.js';
 import { useConsole } from '../shell/console-context.js';
@@ -66,7 +66,7 @@ function ReadBefore({ request: { runId, toolCallId, args } }: { readonly request
               <dt>{nameOf(name)}</dt>
               <dd>
                 <a className="value" href={hrefOf('runs', runId, 'path', value)}>
-                  {value}
+                  {visible(value)}
                 </a>
                 {read.length === 0 && <span className="muted small"> · {t('evidence.origin')}</span>}
               </dd>

@@ -1,13 +1,14 @@
 import { type ReactNode, useId, useState } from 'react';
 import type { CallPart, RunView } from '@toolloop/react';
-import type { Usage } from '@toolloop/protocol';
+import { type Usage, visible } from '@toolloop/protocol';
 import { useWords } from '../shell/console-context.js';
 import { hrefOf } from '../shell/route.js';
 import type { Words } from '../words/words.js';
 import { Icon, type IconName } from './icon.js';
 import { nameOf, summaryOf } from './names.js';
 import { RequestView } from './request-view.js';
-import { isObject, ResultView } from './result-view.js';
+import { ResultView } from './result-view.js';
+import { isObject } from './value-text.js';
 import { VerdictControl } from './verdict.js';
 
 interface CallCardProps {
@@ -74,7 +75,7 @@ function lineOf({ request, args, typed, record, tool }: CallPart): string {
   const entity = record?.entity;
   const whose = entity ? `${entity.provider} ${entity.instanceId}` : '';
   const given = args ? summaryOf(args) : (typed ?? '');
-  return preview ?? ([whose, given].filter(Boolean).join(' · ') || tool);
+  return visible(preview ?? ([whose, given].filter(Boolean).join(' · ') || tool));
 }
 
 function Chips({ call, run }: CallCardProps): ReactNode {
@@ -159,7 +160,7 @@ function Details({ id, call, run }: DetailsProps): ReactNode {
         <div>
           <dt>{t('call.tool')}</dt>
           <dd>
-            <a href={hrefOf('why', declared, ...(run.runId === undefined ? [] : [run.runId, call.toolCallId]))}>{call.tool}</a>
+            <a href={hrefOf('why', declared, ...(run.runId === undefined ? [] : [run.runId, call.toolCallId]))}>{visible(call.tool)}</a>
           </dd>
         </div>
         {decision && (

@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue, ToolPresentation } from '@toolloop/protocol';
+import { type JsonObject, type JsonValue, type ToolPresentation, visible } from '@toolloop/protocol';
 
 /** The name of a tool for people: its declaration's, or the last part of its id in words. */
 export function nameOf(tool: string, presentation?: ToolPresentation): string {
@@ -9,7 +9,7 @@ export function nameOf(tool: string, presentation?: ToolPresentation): string {
     .replaceAll('_', ' ')
     .trim()
     .toLowerCase();
-  return words === '' ? tool : words.charAt(0).toUpperCase() + words.slice(1);
+  return visible(words === '' ? tool : words.charAt(0).toUpperCase() + words.slice(1));
 }
 
 /** The part of a tool's id by which it is grouped where nothing else says whose it is. */
@@ -25,7 +25,7 @@ export function summaryOf(args: JsonObject | undefined): string {
   const entries = Object.entries(args ?? {}).filter(([, value]) => value !== null && typeof value !== 'object');
   return entries
     .slice(0, MOST_VALUES)
-    .map(([name, value]) => `${name}: ${cut(textOf(value))}`)
+    .map(([name, value]) => visible(`${name}: ${cut(textOf(value))}`))
     .join(' · ');
 }
 
@@ -34,7 +34,7 @@ export function textOf(value: JsonValue | undefined): string {
 }
 
 function cut(text: string): string {
-  return text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE)}…` : text;
+  return text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE).replace(/[\ud800-\udbff]$/, '')}…` : text;
 }
 
 /** The items by a key, in the order in which the keys came. */

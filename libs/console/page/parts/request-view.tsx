@@ -1,12 +1,13 @@
 import { type ReactNode, useState } from 'react';
 import { type OpenRequest, type RequestAnswer, requestIdOf, useObserved } from '@toolloop/react';
 import { type Amendment, type DecisionReach, ToolLoopHttpError, type WaitingRequest } from '@toolloop/client';
-import type { ApprovalRequest, PendingReply, RehearsalRequest, ToolPreview } from '@toolloop/protocol';
+import { type ApprovalRequest, type PendingReply, type RehearsalRequest, type ToolPreview, visible } from '@toolloop/protocol';
 import { useConsole, useWords } from '../shell/console-context.js';
 import { Icon } from './icon.js';
 import { DecisionForm } from './decision-form.js';
-import { ResultView, valueText } from './result-view.js';
+import { ResultView } from './result-view.js';
 import { SchemaForm } from './schema-form.js';
+import { valueText } from './value-text.js';
 
 export interface RequestViewProps {
   readonly open: OpenRequest | { readonly kind: 'rehearsal'; readonly request: RehearsalRequest };
@@ -92,7 +93,7 @@ function Asked({ open }: Pick<RequestViewProps, 'open'>): ReactNode {
     case 'question':
       return (
         <p className="request-question" dir="auto">
-          {open.request.question}
+          {visible(open.request.question)}
         </p>
       );
     case 'client':
@@ -102,7 +103,7 @@ function Asked({ open }: Pick<RequestViewProps, 'open'>): ReactNode {
         <ol className="rehearsed">
           {open.request.calls.map(({ toolCallId, preview, declaredId, args }) => (
             <li key={toolCallId}>
-              <strong>{preview?.sentence ?? declaredId}</strong>
+              <strong>{visible(preview?.sentence ?? declaredId)}</strong>
               {preview?.changes ? <Diff changes={preview.changes} /> : <ResultView value={args} />}
             </li>
           ))}
@@ -116,11 +117,11 @@ function ApprovalAsked({ request: { preview, reason, presentation, args, isTaint
   return (
     <>
       <p className="request-question" dir="auto">
-        {presentation?.confirm ?? preview?.sentence}
+        {visible(presentation?.confirm ?? preview?.sentence ?? '')}
       </p>
       {presentation?.confirm !== undefined && preview && (
         <p className="request-sentence" dir="auto">
-          {preview.sentence}
+          {visible(preview.sentence)}
         </p>
       )}
       {preview?.changes && <Diff changes={preview.changes} />}
@@ -131,7 +132,7 @@ function ApprovalAsked({ request: { preview, reason, presentation, args, isTaint
         </p>
       )}
       <p className="request-reason">
-        <Icon name="audit" size={15} /> <bdi>{reason}</bdi>
+        <Icon name="audit" size={15} /> <bdi>{visible(reason)}</bdi>
       </p>
     </>
   );
@@ -152,7 +153,7 @@ export function Diff({ changes }: { readonly changes: NonNullable<ToolPreview['c
       <tbody>
         {changes.map(({ field, before, after }) => (
           <tr key={field}>
-            <th scope="row">{field}</th>
+            <th scope="row">{visible(field)}</th>
             <td>
               <del>{valueText(before, words)}</del>
             </td>

@@ -1,13 +1,14 @@
 import type { WaitingRequest } from '@toolloop/client';
+import { visible } from '@toolloop/protocol';
 import type { Words } from '../words/words.js';
 import { nameOf, summaryOf } from './names.js';
 
 /** The request in one sentence. */
 export function sentenceOf({ kind, request }: WaitingRequest, { t }: Words): string {
   if (kind === 'rehearsal') return t('inbox.rehearsal', { n: request.calls.length });
-  if (kind === 'question') return request.question;
+  if (kind === 'question') return visible(request.question);
   const preview = kind === 'approval' ? request.preview?.sentence : undefined;
-  return preview ?? nameOf(request.tool, request.presentation);
+  return preview === undefined ? nameOf(request.tool, request.presentation) : visible(preview);
 }
 
 /** What tells a request from others of its kind, where its sentence does not. */

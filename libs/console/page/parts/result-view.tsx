@@ -1,21 +1,21 @@
 import { createContext, type ReactNode, useContext } from 'react';
-import type { JsonObject, JsonValue, ToolPresentation } from '@toolloop/protocol';
+import { type JsonObject, type JsonValue, type ToolPresentation, visible } from '@toolloop/protocol';
 import { useWords } from '../shell/console-context.js';
-import type { Words } from '../words/words.js';
 import { nameOf } from './names.js';
+import { isObject, moneyText, valueText } from './value-text.js';
 
 const MOST_ROWS = 50;
 const MOST_METRICS = 12;
 
 type Form = NonNullable<ToolPresentation['result']>;
 
-/** A result in the form that its tool declares, or that its value suggests: rows as a table, a few values as figures. */
+/** A result in the form that its tool declares, or that its value suggests: rows as a table, a few values as figures. What is not seen in it is written out, as {@link valueText} does. */
 export function ResultView({ value, form }: { readonly value: JsonValue; readonly form?: Form | undefined }): ReactNode {
   const shown = form ?? formOf(value);
   if (shown === 'table' && Array.isArray(value) && value.every(isObject)) return <Table rows={value} />;
   if (shown === 'metrics' && isObject(value)) return <Metrics value={value} />;
-  if (typeof value === 'string') return <p className="result-text">{value}</p>;
-  return <pre className="json">{JSON.stringify(value, null, 2)}</pre>;
+  if (typeof value === 'string') return <p className="result-text">{visible(value)}</p>;
+  return <pre className="json">{visible(JSON.stringify(value, null, 2))}</pre>;
 }
 
 function formOf(value: JsonValue): Form {
@@ -90,26 +90,6 @@ function Value({ value }: { readonly value: JsonValue | undefined }): ReactNode 
       {text}
     </a>
   );
-}
-
-/** One value of a result, in the language's form of numbers, money and dates. */
-export function valueText(value: JsonValue | undefined, words: Words): string {
-  if (value === undefined || value === null) return '–';
-  if (typeof value === 'number') return words.number(value);
-  if (typeof value === 'string') return /^\d{4}-\d\d-\d\dT\d\d:\d\d/.test(value) ? words.time(value) : value;
-  if (typeof value === 'boolean') return words.t(value ? 'value.yes' : 'value.no');
-  if (isObject(value)) return moneyText(value, words) ?? JSON.stringify(value);
-  return value.map((one) => valueText(one, words)).join(', ');
-}
-
-function moneyText(value: JsonObject, words: Words): string | undefined {
-  const { amount, currency, ...rest } = value;
-  if (Object.keys(rest).length > 0 || typeof currency !== 'string' || !/^[A-Z]{3}$/.test(currency)) return undefined;
-  return Number.isFinite(Number(amount)) ? words.money(Number(amount), currency) : undefined;
-}
-
-export function isObject(value: JsonValue | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function isFlat(value: JsonObject): boolean {

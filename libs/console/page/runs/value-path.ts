@@ -2,6 +2,7 @@ import type { JsonValue } from '@toolloop/protocol';
 import type { CallPart, RunView } from '@toolloop/react';
 import { isJsonObject } from '../office/json-lines.js';
 import { textOf } from '../parts/names.js';
+import { addressable } from '../shell/route.js';
 
 /** A place at which a value stands: in the result of a call, or in its arguments. */
 export interface ValuePlace {
@@ -25,9 +26,9 @@ const MOST_PLACES = 100;
 /** Finds the way of a value, by what people may see of the calls: their results and arguments, in the order in which they came. */
 export function pathOf(value: string, run: RunView): ValuePath {
   const calls = callsIn(run);
-  const wanted = value.trim().toLowerCase();
+  const wanted = searched(value.trim());
   const holds = (text: string): boolean => {
-    const own = text.toLowerCase();
+    const own = searched(text);
     return own === wanted || (wanted.length >= SHORTEST_PART && own.includes(wanted));
   };
   const placesIn = (part: (call: CallPart) => JsonValue | undefined): readonly ValuePlace[] =>
@@ -42,8 +43,13 @@ export function pathOf(value: string, run: RunView): ValuePath {
   return {
     read: placesIn(({ record }) => record?.result),
     reached: placesIn(({ args, record }) => ({ ...args, ...(record?.entity && { instance: record.entity.instanceId }) })),
-    said: texts.filter(({ text }) => text.toLowerCase().includes(wanted)),
+    said: texts.filter(({ text }) => searched(text).includes(wanted)),
   };
+}
+
+/** A text as it is compared: in small letters, and with what an address cannot hold replaced as in the address of the value. */
+function searched(text: string): string {
+  return addressable(text).toLowerCase();
 }
 
 /** The calls of a run, those of a sub-run behind the call that started it. */

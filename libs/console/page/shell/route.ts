@@ -9,13 +9,31 @@ export interface Route {
 const FIRST = 'chat';
 
 export function useRoute(): Route {
-  const hash = useSyncExternalStore(watchHash, () => location.hash);
-  const [section = FIRST, ...path] = hash.replace(/^#\/?/, '').split('/').filter(Boolean).map(decodeURIComponent);
+  return routeIn(useSyncExternalStore(watchHash, () => location.hash));
+}
+
+/** Reads an address. A part that is no encoded text, such as one that was cut when it was copied, is read as it stands. */
+export function routeIn(hash: string): Route {
+  const [section = FIRST, ...path] = hash.replace(/^#\/?/, '').split('/').filter(Boolean).map(decoded);
   return { section, path };
 }
 
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+/** Writes an address. */
 export function hrefOf(...path: readonly string[]): string {
-  return `#/${path.map(encodeURIComponent).join('/')}`;
+  return `#/${path.map((part) => encodeURIComponent(addressable(part))).join('/')}`;
+}
+
+/** A text as an address can hold it: half a character, which a tool may return, is replaced. */
+export function addressable(text: string): string {
+  return text.replaceAll(/\p{Cs}/gu, '\ufffd');
 }
 
 export function go(...path: readonly string[]): void {
