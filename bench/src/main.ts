@@ -58,11 +58,14 @@ async function measure(): Promise<void> {
 
 async function printText(suites: readonly Suite[]): Promise<void> {
   console.log(`Node ${machine.node}, ${machine.cpus} × ${machine.cpu}, ${machine.memoryMb} MB`);
+  const missed: string[] = [];
   for (const suite of suites) {
     const before = performance.now();
     const section = await suite.run();
+    missed.push(...section.targets.filter((target) => !isMet(target)).map(({ what }) => `${suite.name}: ${what}`));
     console.log(`${toText(suite.name, section)}\n(${((performance.now() - before) / 1000).toFixed(0)} s)`);
   }
+  console.log(missed.length === 0 ? '\nEvery target holds.' : `\nMISSED, ${missed.length} in all:\n${missed.join('\n')}`);
 }
 
 async function printJson(suites: readonly Suite[]): Promise<void> {

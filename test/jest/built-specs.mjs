@@ -35,8 +35,17 @@ export function builtSpecs(root) {
       .filter((path) => relative(root, path).split('/').includes('test') && existsSync(path))
       .some((path) => isLeftOut(path, seen));
   };
+  return specsBelow(root).filter((path) => METADATA.test(path) || LEFT_OUT_NAME.test(path) || isLeftOut(join(root, path)));
+}
+
+/** Lists the others, which read no metadata and are tried whole on the sources: they show what a compiler does to a line that is wrong in one of them alone. */
+export function otherSpecs(root) {
+  const shown = new Set(builtSpecs(root));
+  return specsBelow(root).filter((path) => !shown.has(path));
+}
+
+function specsBelow(root) {
   return readdirSync(root, { recursive: true, encoding: 'utf8' })
     .filter((path) => SPEC.test(path) && !path.includes('node_modules') && !SAME_IN_BOTH.test(path))
-    .filter((path) => METADATA.test(path) || LEFT_OUT_NAME.test(path) || isLeftOut(join(root, path)))
     .sort();
 }

@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
 import { extname, join } from 'node:path';
 
-const BUILT = 'libs/console/dist/fixtures';
 const VITE = [
   'node_modules/vite/bin/vite.js',
   'build',
@@ -14,6 +14,8 @@ const VITE = [
   'libs/console/vite.config.ts',
   '--logLevel',
   'error',
+  '--emptyOutDir',
+  '--outDir',
 ];
 const TYPES: Readonly<Record<string, string>> = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css' };
 
@@ -24,11 +26,12 @@ export interface ServedFixtures {
   close(): Promise<void>;
 }
 
-/** Builds the screens, and serves them on a free port. */
+/** Builds the screens into a folder of their own, since several workers may show them at once, and serves them on a free port. */
 export async function serveFixtures(): Promise<ServedFixtures> {
-  execFileSync(process.execPath, VITE);
+  const built = mkdtempSync(join(tmpdir(), 'toolloop-fixtures-'));
+  execFileSync(process.execPath, [...VITE, built]);
   const server = createServer(({ url: path = '/' }, response) => {
-    const file = join(BUILT, new URL(path, 'http://fixtures').pathname);
+    const file = join(built, new URL(path, 'http://fixtures').pathname);
     if (!existsSync(file)) return response.writeHead(404).end();
     response.writeHead(200, { 'content-type': TYPES[extname(file)] ?? 'application/octet-stream' }).end(readFileSync(file));
   });
@@ -38,6 +41,7 @@ export async function serveFixtures(): Promise<ServedFixtures> {
     new Promise((closed) => {
       server.close(() => closed());
       server.closeAllConnections();
+      rmSync(built, { recursive: true });
     });
   return { url: `http://127.0.0.1:${port}/fixtures.html`, close };
 }

@@ -1,0 +1,3 @@
+import { fitInEveryState, showFixtures } from './screens-suite.js';
+
+fitInEveryState(showFixtures(), ['mirrored', 'narrow']);
