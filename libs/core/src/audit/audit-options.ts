@@ -1,4 +1,4 @@
-import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto';
+import { createHmac, createSecretKey, hash, type KeyObject, timingSafeEqual } from 'node:crypto';
 import { ConfigurationError, type Finding } from '@toolloop/protocol';
 import { CHECKED_BY_USE, defineOptions, oneOf } from '../findings/options.js';
 
@@ -69,17 +69,17 @@ export type SignedText = `{${string}` | `head:${string}` | `arguments:${string}`
 export class AuditKeyring {
   /** The id of the key that signs. */
   readonly keyId: string;
-  private readonly secrets: ReadonlyMap<string, KeyObject>;
+  readonly #signatures: ReadonlyMap<string, Signature>;
 
   constructor(keys: AuditKeys) {
     const findings = keyFindings(keys, 'audit key');
     if (findings.length > 0) throw new ConfigurationError(findings);
-    this.secrets = new Map(listedKeys(keys).map(({ id, secret }) => [id, createSecretKey(secretBytes(secret))]));
-    [this.keyId = ''] = this.secrets.keys();
+    this.#signatures = new Map(listedKeys(keys).map(({ id, secret }) => [id, new Signature(secretBytes(secret))]));
+    [this.keyId = ''] = this.#signatures.keys();
   }
 
   has(keyId: string): boolean {
-    return this.secrets.has(keyId);
+    return this.#signatures.has(keyId);
   }
 
   /**
@@ -88,9 +88,9 @@ export class AuditKeyring {
    * @throws Error for an unknown key
    */
   sign(text: SignedText, keyId = this.keyId): string {
-    const secret = this.secrets.get(keyId);
-    if (!secret) throw new Error(`The audit has no key "${keyId}".`);
-    return createHmac('sha256', secret).update(text).digest('hex');
+    const signature = this.#signatures.get(keyId);
+    if (!signature) throw new Error(`The audit has no key "${keyId}".`);
+    return signature.of(text);
   }
 
   /** Tells whether a signature is valid; false for an unknown key as well. */
@@ -99,5 +99,39 @@ export class AuditKeyring {
     const expected = Buffer.from(this.sign(text, keyId));
     const given = Buffer.from(signature);
     return expected.length === given.length && timingSafeEqual(expected, given);
+  }
+}
+
+const BLOCK_BYTES = 64;
+const DIGEST_BYTES = 32;
+/** The characters of a text that is hashed in a buffer of this process: nearly all are shorter. */
+const MOST_IN_PLACE = 5_000;
+
+/**
+ * HMAC-SHA256 under one key. A short text is written behind the key's own beginning and hashed in two calls (RFC 2104), which takes half as long as an `Hmac`: that one is a
+ * stream, and most of its time goes into making it.
+ */
+class Signature {
+  readonly #key: KeyObject;
+  readonly #inner = Buffer.alloc(BLOCK_BYTES + 3 * MOST_IN_PLACE);
+  readonly #outer = Buffer.alloc(BLOCK_BYTES + DIGEST_BYTES);
+
+  constructor(secret: Uint8Array) {
+    this.#key = createSecretKey(secret);
+    const block = Buffer.alloc(BLOCK_BYTES);
+    block.set(secret.length > BLOCK_BYTES ? hash('sha256', secret, 'buffer') : secret);
+    for (const [index, byte] of block.entries()) {
+      this.#inner[index] = byte ^ 0x36;
+      this.#outer[index] = byte ^ 0x5c;
+    }
+  }
+
+  /** Signs a text, in lower-case hex. */
+  of(text: string): string {
+    if (text.length > MOST_IN_PLACE) return createHmac('sha256', this.#key).update(text).digest('hex');
+    const inner = this.#inner;
+    const end = BLOCK_BYTES + inner.write(text, BLOCK_BYTES);
+    this.#outer.write(hash('sha256', inner.subarray(0, end)), BLOCK_BYTES, 'hex');
+    return hash('sha256', this.#outer);
   }
 }

@@ -1,13 +1,15 @@
-import { createHash } from 'node:crypto';
+import { createHash, createHmac } from 'node:crypto';
 import { inspect } from 'node:util';
 import { describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
-import { ConfigurationError } from '@toolloop/core';
+import { ConfigurationError, type JsonObject } from '@toolloop/core';
 import { AuditError, type AuditKeys, type AuditOptions, AuditTrail } from '@toolloop/core/audit';
 import { type AuditEntry, type AuditHead, AuditStore, MemoryAuditStore } from '@toolloop/core/stores';
 import * as fc from 'fast-check';
 import { firstValueFrom, Subject } from 'rxjs';
 import { cases } from '../../../../test/cases.js';
+import { AuditKeyring } from '../../src/audit/audit-options.js';
+import { canonicalJson } from '../../src/schema/canonical-json.js';
 import { KEY, chain, check, copies, draft, grown, type Chain } from './chains.js';
 
 /** What the last entry says. */
@@ -79,6 +81,38 @@ describe('an entry', () => {
     const [entry] = await made.store.read('acme', { from: 1, limit: 1 });
     expect(entry?.kind === 'decision' && [entry, entry.decision, entry.shadow].every(Object.isFrozen)).toBe(true);
     expect(Object.isFrozen(decision)).toBe(false);
+  });
+
+  it.each<[string, JsonObject]>([
+    ['names that are numbers', { z: 1, 10: 'ten', 9: { 2: [], 11: [{ b: null, a: -0.5 }] } }],
+    ['a name that is a prototype elsewhere', JSON.parse('{"b":{"__proto__":{"y":1}},"a":[]}') as JsonObject],
+    ['a name without a character', { b: 1, '': { a: true } }],
+    ['half a character', { '\ud800': '\udc00 "\u2028', a: 1e21 }],
+  ])('is signed as the text that an export writes, and says what it was told, with %s', async (_, details) => {
+    const made = chain();
+    await made.trail.record(draft('acme', { kind: 'directive-requested', directiveId: 'd', details }));
+    let line = '';
+    for await (const each of made.trail.exportLines('acme')) line += each;
+    const { hash, ...unsigned } = JSON.parse(line) as AuditEntry;
+    expect(hash).toBe(
+      createHmac('sha256', KEY)
+        .update(canonicalJson(unsigned as unknown as JsonObject))
+        .digest('hex'),
+    );
+    expect((unsigned as { details?: unknown }).details).toEqual(details);
+    const [entry] = await made.store.read('acme', { from: 1, limit: 1 });
+    expect(JSON.parse(line)).toEqual(entry);
+    expect(await check(await copies(made, 'acme'))).toMatchObject({ valid: true });
+  });
+
+  it('is refused when it is no JSON', async () => {
+    const made = chain();
+    const details = { big: 1n } as unknown as JsonObject;
+    await expect(made.trail.record(draft('acme', { kind: 'source', source: 'mcp', details }))).rejects.toThrow(AuditError);
+    await expect(made.trail.record(draft('acme', { kind: 'source', source: 'mcp', details: { no: Number.NaN } }))).rejects.toThrow(
+      AuditError,
+    );
+    expect(await last(made)).toBeUndefined();
   });
 
   it('cannot be told by a draft where it stands', async () => {
@@ -319,6 +353,24 @@ describe('the key', () => {
   it('verifies nothing when another one has a known id', async () => {
     const entries = await copies(await grown('acme', 2), 'acme');
     expect(await check(entries, { keys: 'x'.repeat(32) })).toMatchObject({ valid: false, sequence: 1, reason: 'changed' });
+  });
+
+  it('signs a text of any length and in any script as HMAC-SHA256 does', () => {
+    const secret = fc.uint8Array({ minLength: 32, maxLength: 200 });
+    const anyText = fc.oneof(
+      fc.string({ unit: 'binary', maxLength: 80 }),
+      fc.integer({ min: 4_990, max: 5_010 }).map((most) => '界'.repeat(most)),
+    );
+    fc.assert(
+      fc.property(secret, fc.array(anyText, { minLength: 1, maxLength: 4 }), (key, texts) => {
+        const keyring = new AuditKeyring(key);
+        for (const each of texts) {
+          const signed = `result:${each}` as const;
+          expect(keyring.sign(signed)).toBe(createHmac('sha256', key).update(signed).digest('hex'));
+        }
+      }),
+      { numRuns: cases(100) },
+    );
   });
 
   it('may be given as base64', async () => {
