@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { stagePackages, type StagedPackage } from '../../release/packages.js';
+import { installStaged, stagePackages, type StagedPackage } from '../../release/packages.js';
 import { publishCommands } from '../../release/publishing.js';
 
 /**
@@ -71,10 +71,45 @@ function exportedBy(modules: readonly string[]): readonly (readonly string[])[] 
   return JSON.parse(printed) as readonly (readonly string[])[];
 }
 
+/** What an import loads. */
+interface Loaded {
+  /** The files, and their bytes together. */
+  readonly files: readonly string[];
+  readonly kilobytes: number;
+  /** The modules of Node that are loaded for it. */
+  readonly ofNode: readonly string[];
+}
+
+/** Imports modules in a process of their own, where the packages are installed as they are published, and returns what that loads beyond other modules. */
+function loadedBy(modules: readonly string[], beside: readonly string[] = []): Loaded {
+  const script = `
+    import { registerHooks } from 'node:module';
+    const files = new Map();
+    registerHooks({
+      load(url, context, next) {
+        const loaded = next(url, context);
+        if (url.startsWith('file:')) files.set(url.slice(url.lastIndexOf('/node_modules/') + '/node_modules/'.length), loaded.source?.length ?? 0);
+        return loaded;
+      },
+    });
+    for (const name of ${JSON.stringify(beside)}) await import(name);
+    files.clear();
+    const before = new Set(process.moduleLoadList);
+    for (const name of ${JSON.stringify(modules)}) await import(name);
+    const ofNode = process.moduleLoadList.filter((name) => !before.has(name)).map((name) => name.replace('NativeModule ', ''));
+    const bytes = [...files.values()].reduce((sum, size) => sum + size, 0);
+    console.log(JSON.stringify({ files: [...files.keys()], kilobytes: Math.ceil(bytes / 1_000), ofNode }));
+    process.exit();`;
+  const nodeArguments = ['--no-warnings', '--input-type=module', '--eval', script];
+  return JSON.parse(execFileSync(process.execPath, nodeArguments, { cwd: join(folder, 'application'), encoding: 'utf8' })) as Loaded;
+}
+
 describe('the packages as they are published', () => {
   let staged: readonly StagedPackage[] = [];
   beforeAll(() => {
     staged = stagePackages(folder, REPOSITORY);
+    installStaged(staged, join(folder, 'application'));
+    symlinkSync(resolve('node_modules'), join(folder, 'node_modules'));
   });
   afterAll(() => rmSync(folder, { recursive: true }));
 
@@ -107,7 +142,6 @@ describe('the packages as they are published', () => {
   });
 
   it('have bundled entries that export what was compiled, under the same names', () => {
-    symlinkSync(resolve('node_modules'), join(folder, 'node_modules'));
     const scripts = staged.flatMap((one) =>
       targetsOf(readStaged(one)).flatMap((path) => (/^\.\/dist\/.*\.js$/.test(path) ? [{ one, path }] : [])),
     );
@@ -133,6 +167,24 @@ describe('the packages as they are published', () => {
     const core = staged.find(({ manifest: { name } }) => name === '@toolloop/core');
     const entry = readFileSync(join(core?.folder ?? '', 'dist/index.js'), 'utf8');
     expect(entry.match(/from "\.\//g)).toHaveLength(1);
+  });
+
+  it.each(['openai', 'anthropic'])(
+    'have a wire of %s that loads at most seven files, and neither TLS nor the HTTP client before the first request',
+    (wire) => {
+      const { files, kilobytes, ofNode } = loadedBy([`@toolloop/${wire}`, '@toolloop/protocol']);
+      expect(files).toEqual(expect.arrayContaining([`@toolloop/${wire}/dist/index.js`, '@toolloop/wire/dist/index.js']));
+      expect(files.length).toBeLessThanOrEqual(7);
+      expect(kilobytes).toBeLessThanOrEqual(150);
+      expect(ofNode.filter((name) => /http|tls|net|crypto|zlib|undici|worker/.test(name))).toEqual([]);
+    },
+  );
+
+  it('have a core that loads at most eleven files beside Nest, with no more bytes than today', () => {
+    const { files, kilobytes } = loadedBy(['@toolloop/core'], ['reflect-metadata', '@nestjs/common', '@nestjs/core']);
+    expect(files).toContain('@toolloop/core/dist/index.js');
+    expect(files.length).toBeLessThanOrEqual(11);
+    expect(kilobytes).toBeLessThanOrEqual(1_210);
   });
 
   it('have a licence, a README, keywords, and the addresses that follow from one constant', () => {

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import {
   addUsage,
   type AssistantMessage,
@@ -342,7 +341,7 @@ export class BlockAssembler {
   /** Chooses the id of a call: a new one where the provider sent none, or used one twice in one answer, since a result must find its call. */
   private name({ id, name }: WireObject): CallName {
     const isUsable = typeof id === 'string' && id !== '' && !this.callIds.has(id);
-    const toolCallId = isUsable ? id : `toolu_${randomUUID().replaceAll('-', '')}`;
+    const toolCallId = isUsable ? id : `toolu_${crypto.randomUUID().replaceAll('-', '')}`;
     this.callIds.add(toolCallId);
     return { toolCallId, name: typeof name === 'string' ? name : '' };
   }

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import type { AnswerFormat, ContentPart, ToolCall } from '@toolloop/protocol';
 import { EncodedOnce } from '@toolloop/wire';
 import { toStrictSchema } from './strict-schema.js';
@@ -33,7 +32,9 @@ export function wireIdsOf(calls: readonly ToolCall[] | undefined, most: number):
 }
 
 function shortened(id: string, most: number): string {
-  return id.length <= most ? id : `call_${createHash('sha256').update(id).digest('hex').slice(0, 32)}`;
+  if (id.length <= most) return id;
+  const { createHash } = process.getBuiltinModule('node:crypto');
+  return `call_${createHash('sha256').update(id).digest('hex').slice(0, 32)}`;
 }
 
 /** Returns the name of a file, which providers require; made from its media type where it has none. */

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { type CallName, type EventBatch, isWireObject, type WireObject, wireObjectsIn } from '@toolloop/wire';
 
 interface PartialCall {
@@ -132,5 +131,5 @@ function toArgumentText(value: unknown): string {
 
 /** Makes the id of a call. OpenAI accepts at most 40 characters, which a UUID with its dashes would exceed. */
 function madeCallId(): string {
-  return `call_${randomUUID().replaceAll('-', '')}`;
+  return `call_${crypto.randomUUID().replaceAll('-', '')}`;
 }

@@ -1,16 +1,8 @@
-import {
-  type Agent,
-  type ClientRequest,
-  type IncomingMessage,
-  type OutgoingHttpHeaders,
-  request as requestHttp,
-  type RequestOptions,
-} from 'node:http';
-import { request as requestHttps } from 'node:https';
+import type { Agent, ClientRequest, IncomingMessage, OutgoingHttpHeaders, RequestOptions } from 'node:http';
 import type { Socket } from 'node:net';
 import { pipeline, type Readable } from 'node:stream';
 import { urlToHttpOptions } from 'node:url';
-import { constants, createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
+import type * as Zlib from 'node:zlib';
 import { type ByteSource, NodeBytes, WebBytes } from './byte-source.js';
 import { assertMayAsk } from './from-failure.js';
 
@@ -25,14 +17,17 @@ export interface HttpFetchOptions {
 /** The longest body of a failed answer: an error page can be endless, and the SDK reads all of it. */
 const MOST_ERROR_BYTES = 1024 * 1024;
 
-const FLUSH = { flush: constants.Z_SYNC_FLUSH, finishFlush: constants.Z_SYNC_FLUSH };
+/** Returns the options of a decompressor that hands on what it has, however the answer ends. */
+function flushing({ constants }: typeof Zlib): Zlib.ZlibOptions {
+  return { flush: constants.Z_SYNC_FLUSH, finishFlush: constants.Z_SYNC_FLUSH };
+}
 
 /** The decompressors for servers that compress though the request does not ask for it. */
 const DECOMPRESSORS = new Map([
-  ['gzip', () => createGunzip(FLUSH)],
-  ['x-gzip', () => createGunzip(FLUSH)],
-  ['deflate', () => createInflate(FLUSH)],
-  ['br', () => createBrotliDecompress()],
+  ['gzip', (zlib: typeof Zlib) => zlib.createGunzip(flushing(zlib))],
+  ['x-gzip', (zlib: typeof Zlib) => zlib.createGunzip(flushing(zlib))],
+  ['deflate', (zlib: typeof Zlib) => zlib.createInflate(flushing(zlib))],
+  ['br', (zlib: typeof Zlib) => zlib.createBrotliDecompress()],
 ]);
 
 /** The bytes of the responses made below, for readers that need no web stream around them. */
@@ -49,7 +44,7 @@ export function bytesOf(response: Response): ByteSource | undefined {
 }
 
 /**
- * Creates a `fetch` on top of `node:http`, which costs a fraction of the global one. It sends texts and bytes, follows no redirect (the answer is the
+ * Creates a `fetch` on top of `node:http`, which is loaded with the first request and costs a fraction of the global one. It sends texts and bytes, follows no redirect (the answer is the
  * redirect), reads no faster than its reader, and closes the socket when the signal is aborted. A request on a kept connection that turns out to be closed, before any byte of an
  * answer, is sent once more. Node limits the headers to `--max-http-header-size`; the body of a failure ends after 1 MB.
  */
@@ -85,7 +80,7 @@ function exchange<Result>(
   signal: AbortSignal | null | undefined,
   read: (message: IncomingMessage) => Result,
 ): Promise<Result> {
-  const request = target.protocol === 'https:' ? requestHttps : requestHttp;
+  const { request } = process.getBuiltinModule(target.protocol === 'https:' ? 'node:https' : 'node:http');
   return new Promise((resolve, reject) => {
     assertMayAsk(target);
     const attempt = (onStale: (error: Error) => void): void => {
@@ -257,7 +252,7 @@ export function isOk(status = 0): boolean {
 function decompressed(message: IncomingMessage): Readable {
   const encoding = message.headers['content-encoding']?.toLowerCase() ?? 'identity';
   if (encoding === 'identity' || encoding === '') return message;
-  const decompressor = DECOMPRESSORS.get(encoding)?.();
+  const decompressor = DECOMPRESSORS.get(encoding)?.(process.getBuiltinModule('node:zlib'));
   if (decompressor === undefined) throw new Error(`the answer is encoded as "${encoding}"`);
   return pipeline(message, decompressor, () => undefined);
 }
