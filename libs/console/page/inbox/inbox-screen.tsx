@@ -2,6 +2,7 @@ import { type ReactNode, useCallback, useEffect, useMemo, useState } from 'react
 import { useObserved } from '@toolloop/react';
 import type { WaitingRequest } from '@toolloop/client';
 import { Icon } from '../parts/icon.js';
+import { useLoaded } from '../parts/loaded.js';
 import { RequestView } from '../parts/request-view.js';
 import { detailOf, groupOf, sentenceOf } from '../parts/request-words.js';
 import { ShareBar } from '../parts/share-bar.js';
@@ -18,8 +19,7 @@ function InboxScreen({ selected }: { readonly selected: string | undefined }): R
   const refresh = useCallback(() => void pending.refresh(), [pending]);
   useEffect(refresh, [refresh]);
   useChange('inbox', refresh);
-  const sorted = useMemo(() => requests.toSorted((a, b) => riskOf(b) - riskOf(a) || expiryOf(a) - expiryOf(b)), [requests]);
-  const chosen = sorted.find(({ id }) => id === selected) ?? sorted[0];
+  const { sorted, chosen, goneId, show, onAnswered } = useChosen(requests, selected);
   useTriage(sorted, chosen);
   const { t } = words;
   return (
@@ -43,11 +43,67 @@ function InboxScreen({ selected }: { readonly selected: string | undefined }): R
         </ul>
         {sorted.length > MOST_SHOWN && <p className="muted">{t('result.more', { n: sorted.length - MOST_SHOWN })}</p>}
       </section>
-      {chosen && <Item key={chosen.id} entry={chosen} />}
+      {chosen && <Item key={chosen.id} entry={chosen} onAnswered={onAnswered} />}
+      {goneId !== undefined && !isLoading && !error && <Gone key={goneId} id={goneId} onNext={() => show(sorted[0]?.id)} />}
     </div>
   );
 }
 export default InboxScreen; // oxlint-disable-line import/no-default-export -- React's lazy loads a default
+
+/** The request that is shown, of all that wait. */
+interface Chosen {
+  /** What this person may answer first, of it the riskiest, then what expires soonest. */
+  readonly sorted: readonly WaitingRequest[];
+  readonly chosen: WaitingRequest | undefined;
+  /** The id of the request that was shown and waits no longer, unless this person has answered it here. */
+  readonly goneId: string | undefined;
+  readonly show: (id: string | undefined) => void;
+  readonly onAnswered: (ids: readonly string[]) => void;
+}
+
+/**
+ * Keeps the request that is looked at where it is: a riskier one that comes, or the next one once another person has answered, would be under the cursor of a person who is about to answer.
+ */
+function useChosen(requests: readonly WaitingRequest[], selected: string | undefined): Chosen {
+  const [seen, setSeen] = useState<string>();
+  const [answered, setAnswered] = useState<ReadonlySet<string>>(NONE);
+  const sorted = useMemo(
+    () => requests.filter(({ id }) => !answered.has(id)).toSorted((a, b) => riskOf(b) - riskOf(a) || expiryOf(a) - expiryOf(b)),
+    [requests, answered],
+  );
+  const named = selected ?? seen;
+  const wanted = named !== undefined && answered.has(named) ? undefined : named;
+  const chosen = wanted === undefined ? sorted[0] : sorted.find(({ id }) => id === wanted);
+  const chosenId = chosen?.id;
+  useEffect(() => (chosenId === undefined ? undefined : setSeen(chosenId)), [chosenId]);
+  const show = (id: string | undefined): void => {
+    setSeen(id);
+    go('inbox', ...(id === undefined ? [] : [id]));
+  };
+  const onAnswered = (ids: readonly string[]): void => {
+    setAnswered((before) => new Set([...before, ...ids]));
+    show(undefined);
+  };
+  return { sorted, chosen, goneId: chosen ? undefined : wanted, show, onAnswered };
+}
+
+const NONE: ReadonlySet<string> = new Set();
+
+/** In the place of a request that waits no longer: who has answered it, and the way to the next. */
+function Gone({ id, onNext }: { readonly id: string; readonly onNext: () => void }): ReactNode {
+  const { client, words } = useConsole();
+  const { value: { answer } = {} } = useLoaded(useCallback(() => client.approval(id), [client, id]));
+  return (
+    <section className="item" role="status">
+      <Notice icon="check" title={words.t('inbox.gone')}>
+        {answer && <p>{words.t(`answered.${answer.decision}`, { by: answer.decidedBy })}</p>}
+        <button type="button" className="button" onClick={onNext}>
+          {words.t('inbox.next')}
+        </button>
+      </Notice>
+    </section>
+  );
+}
 
 const MOST_SHOWN = 100;
 const TONES = { danger: 3, caution: 2, neutral: 1, positive: 0 } as const;
@@ -93,7 +149,12 @@ function Row({ entry, isChosen, siblings }: RowProps): ReactNode {
 
 const KIND_ICONS = { approval: 'audit', question: 'why', client: 'tools', rehearsal: 'play' } as const;
 
-function Item({ entry }: { readonly entry: WaitingRequest }): ReactNode {
+interface ItemProps {
+  readonly entry: WaitingRequest;
+  readonly onAnswered: Chosen['onAnswered'];
+}
+
+function Item({ entry, onAnswered }: ItemProps): ReactNode {
   const { words, session } = useConsole();
   const { t } = words;
   const { request, requestedBy, createdAt } = entry;
@@ -111,7 +172,7 @@ function Item({ entry }: { readonly entry: WaitingRequest }): ReactNode {
         </ul>
         <ShareBar share={total > 0 ? left / total : 0} label={t('inbox.timeLeft')} />
       </header>
-      <RequestView open={entry} onAnswered={() => go('inbox')} />
+      <RequestView open={entry} onAnswered={onAnswered} />
       {entry.kind === 'approval' && <Evidence entry={entry} request={entry.request} />}
       {mayReadRun(entry, session) && (
         <a className="run-link" href={hrefOf('runs', request.runId)}>

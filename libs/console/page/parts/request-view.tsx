@@ -13,8 +13,8 @@ export interface RequestViewProps {
   readonly open: OpenRequest | { readonly kind: 'rehearsal'; readonly request: RehearsalRequest };
   readonly answer?: RequestAnswer | undefined;
   readonly isLive?: boolean;
-  /** Called once it was answered, by this person or another. */
-  readonly onAnswered?: () => void;
+  /** Called once this person has answered, with the ids of all requests that the answer is about. */
+  readonly onAnswered?: (ids: readonly string[]) => void;
 }
 
 /** What a call asks, and the means to answer it for those whose answer counts. */
@@ -23,7 +23,7 @@ export function RequestView({ open, answer, isLive = true, onAnswered }: Request
   const { pending } = useConsole();
   const id = open.kind === 'rehearsal' ? open.request.rehearsalId : requestIdOf(open);
   const entry = useObserved(pending).requests.find((other) => other.id === id);
-  const { problem, isBusy, send } = useAnswering(open, onAnswered);
+  const { problem, isBusy, send } = useAnswering(open, id, onAnswered);
   if (answer) return <p className="request-answer">{words.t(`answered.${answer.decision}`, { by: answer.by })}</p>;
   const mayAnswer = open.kind === 'approval' || open.kind === 'rehearsal' ? entry?.mayAnswer === true : true;
   return (
@@ -54,7 +54,7 @@ export interface Answering {
 }
 
 /** Sends an answer. Of two people who answer at once the second is told who was first. */
-function useAnswering({ kind, request }: RequestViewProps['open'], onAnswered?: () => void): Answering {
+function useAnswering({ kind, request }: RequestViewProps['open'], id: string, onAnswered: RequestViewProps['onAnswered']): Answering {
   const { client, pending, announce, words, thread } = useConsole();
   const [problem, setProblem] = useState<string>();
   const [isBusy, setBusy] = useState(false);
@@ -68,7 +68,7 @@ function useAnswering({ kind, request }: RequestViewProps['open'], onAnswered?: 
       .then(() => {
         announce(words.t('request.sent'));
         thread.readOn(request.runId);
-        onAnswered?.();
+        onAnswered?.([id, ...(reach?.also ?? [])]);
       })
       .catch(async (error: unknown) => setProblem(await refusal(error)))
       .finally(() => {

@@ -8,7 +8,7 @@ import { Feed } from './feed.js';
 import { Frame } from './frame.js';
 import type { Place } from './place.js';
 import { type Route, useRoute } from './route.js';
-import { clientOf, enter, type Entry, leave, type Session } from './session.js';
+import { clientOf, enter, type Entry, isOver, leave, type Session } from './session.js';
 import { show, useSettings } from './settings.js';
 import { SignIn } from './sign-in.js';
 
@@ -61,7 +61,24 @@ function SignedIn({ place, words, session, onLeft }: SignedInProps): ReactNode {
   );
   const [thread, setThread] = useState(threadOf);
   useEffect(() => lasting.feed.start(), [lasting]);
-  const signOut = useCallback(() => void leave(place).finally(onLeft), [place, onLeft]);
+  useEffect(
+    () =>
+      lasting.feed.watch((changed) => {
+        if (changed === 'session')
+          isOver(place).then(
+            (isLeft) => (isLeft ? onLeft() : undefined),
+            () => undefined,
+          );
+      }),
+    [lasting, place, onLeft],
+  );
+  const signOut = useCallback(() => {
+    const left = (): void => {
+      lasting.feed.tellOthers('session');
+      onLeft();
+    };
+    leave(place).then(left, left);
+  }, [lasting, place, onLeft]);
   const newThread = useCallback(() => setThread(threadOf()), [threadOf]);
   const shown: Console = useMemo(
     () => ({ place, session, words, thread, newThread, announce, signOut, ...lasting }),

@@ -1,9 +1,11 @@
 import type { Place } from './place.js';
 
-/** The lists that the server says have changed. */
-export type Changed = 'inbox' | 'runs';
+/** The lists that the server says have changed, and the session, about which the tabs of a browser tell one another. */
+export type Changed = 'inbox' | 'runs' | 'session';
 
 const CHANGES: readonly Changed[] = ['inbox', 'runs'];
+/** Milliseconds until a stream is opened anew that the browser has given up, as it does at any answer but a stream. */
+const AGAIN_MS = 10_000;
 const CHANNEL = 'toolloop-console-feed';
 
 /**
@@ -40,7 +42,14 @@ export class Feed {
   }
 
   private lead(signal: AbortSignal): Promise<void> {
+    this.open(signal);
+    return new Promise((resolve) => signal.addEventListener('abort', () => resolve()));
+  }
+
+  private open(signal: AbortSignal): void {
+    if (signal.aborted) return;
     const source = new EventSource(`${this.place.own}/feed`);
+    signal.addEventListener('abort', () => source.close());
     const pass = (data: unknown): void => {
       this.tell(data);
       this.channel?.postMessage(data);
@@ -48,15 +57,14 @@ export class Feed {
     source.addEventListener('message', ({ data }: MessageEvent<unknown>) => pass(data));
     // What changed before the stream was there, as when its tab was closed, was told to no one.
     source.addEventListener('open', () => CHANGES.forEach(pass));
-    return new Promise((resolve) => {
-      signal.addEventListener('abort', () => {
-        source.close();
-        resolve();
-      });
+    source.addEventListener('error', () => {
+      if (source.readyState !== EventSource.CLOSED || signal.aborted) return;
+      pass('session'); // the answer was none of a stream: the session may have ended
+      setTimeout(() => this.open(signal), AGAIN_MS);
     });
   }
 
   private tell(data: unknown): void {
-    if (data === 'inbox' || data === 'runs') for (const watcher of this.watchers) watcher(data);
+    if (data === 'inbox' || data === 'runs' || data === 'session') for (const watcher of this.watchers) watcher(data);
   }
 }

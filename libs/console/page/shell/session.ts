@@ -41,6 +41,12 @@ export async function leave({ own, fetch: send = fetch }: Place): Promise<void> 
   await send(`${own}/session`, { method: 'DELETE', headers: { [HEADER]: '1' } });
 }
 
+/** Tells whether the server knows of no session any more. A server that does not answer has said nothing about it. */
+export async function isOver(place: Place): Promise<boolean> {
+  const entry = await readSession(place);
+  return 'ways' in entry && entry.problem === undefined;
+}
+
 export function clientOf({ api, fetch: send }: Place, { csrf }: Session): ToolLoopClient {
   return new ToolLoopClient({ url: api, headers: () => ({ ...(csrf !== undefined && { [HEADER]: csrf }) }), ...(send && { fetch: send }) });
 }

@@ -111,6 +111,8 @@ export const DE: Catalogue = {
   'belt.empty': 'Sobald Sie fragen, steht hier, was das Modell aufrufen kann.',
   'inbox.waiting': '{n} {n|Anfrage wartet|Anfragen warten} auf Sie',
   'inbox.empty': 'Nichts wartet auf Sie',
+  'inbox.gone': 'Diese Anfrage wartet nicht mehr',
+  'inbox.next': 'Zeigen, was wartet',
   'inbox.emptyLead': 'Was Läufe fragen, erscheint hier sofort.',
   'inbox.keys': 'j k bewegen · a genehmigen · d ablehnen · r Grund · e Argumente · t vertrauen · . alle dieser Art',
   'inbox.rehearsal': 'Eine Probe mit {n} {n|Änderung|Änderungen}',

@@ -110,6 +110,8 @@ export const EN = {
   'belt.empty': 'Once you ask, what the model can call is shown here.',
   'inbox.waiting': '{n} {n|request waits|requests wait} for you',
   'inbox.empty': 'Nothing waits for you',
+  'inbox.gone': 'This request waits no longer',
+  'inbox.next': 'Show what waits',
   'inbox.emptyLead': 'What runs ask is shown here at once.',
   'inbox.keys': 'j k move · a approve · d deny · r reason · e arguments · t trust · . all of a kind',
   'inbox.rehearsal': 'A rehearsal with {n} {n|change|changes}',
