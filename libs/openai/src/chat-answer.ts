@@ -1,5 +1,5 @@
 import { type Citation, ModelError, type ModelFinishReason, type ModelResponseIdentity, type Usage } from '@toolloop/protocol';
-import { type ChunkText, isWireObject, toIdentity, WireAnswer, type WireObject } from '@toolloop/wire';
+import { type ChunkText, isWireObject, toIdentity, WireAnswer, type WireObject, wireObjectsIn } from '@toolloop/wire';
 import {
   fromChatAnnotations,
   fromChatUsage,
@@ -31,6 +31,9 @@ export class ChatAnswer extends WireAnswer {
   /** `true` once a delta had content. */
   private hasSpoken = false;
 
+  /** The chunk that others were like last, and the call to which it adds arguments. */
+  private like: { readonly chunk: WireObject; readonly call: ArgumentsOfCall | undefined } | undefined;
+
   constructor(private readonly model: string) {
     super();
   }
@@ -56,12 +59,21 @@ export class ChatAnswer extends WireAnswer {
     this.take(chunk, 'delta');
   }
 
-  /** Usage and sources replace what the chunk before has said of them, and the first id counts, so that a delta of words alone adds only these. */
+  /** Usage and sources replace what the chunk before has said of them, and the first id counts, so that a delta of words, or of a call's arguments, adds only these. */
   override textIn({ choices, id, created, obfuscation }: WireObject): ChunkText | undefined {
     const choice: unknown = Array.isArray(choices) ? choices[0] : undefined;
     const delta = isWireObject(choice) ? choice.delta : undefined;
-    if (!isWireObject(choice) || !isWireObject(delta) || !hasTextAlone(delta)) return undefined;
-    return { text: delta.content, unread: { id: id === '' ? undefined : id, created, index: choice.index, obfuscation } };
+    if (!isWireObject(choice) || !isWireObject(delta)) return undefined;
+    const unread = { id: id === '' ? undefined : id, created, obfuscation };
+    if (hasTextAlone(delta)) return { text: delta.content, unread: { ...unread, index: choice.index } };
+    const call = callIn(delta);
+    return call && { text: call.text, unread };
+  }
+
+  override takeText(text: string, like: WireObject): void {
+    const { index } = this.callLike(like) ?? {};
+    if (index === undefined) super.takeText(text, like);
+    else this.calls.take([{ index, function: { arguments: text } }]);
   }
 
   override recognises(body: WireObject): boolean {
@@ -87,6 +99,15 @@ export class ChatAnswer extends WireAnswer {
     if (usage !== undefined) this.batch.push({ type: 'usage', usage });
     const data = this.collector.finish(this.model, calls);
     this.batch.push({ type: 'finish', finishReason: reason, ...(data !== undefined && { providerData: data }) });
+  }
+
+  /** The call to which chunks like one add arguments. */
+  private callLike(like: WireObject): ArgumentsOfCall | undefined {
+    if (this.like?.chunk !== like) {
+      const [choice] = wireObjectsIn(like.choices);
+      this.like = { chunk: like, call: choice && isWireObject(choice.delta) ? callIn(choice.delta) : undefined };
+    }
+    return this.like.call;
   }
 
   private take(chunk: WireObject, content: 'delta' | 'message'): void {
@@ -165,9 +186,34 @@ export class ChatAnswer extends WireAnswer {
   }
 }
 
+/** A piece of a call's arguments, and the index of the call. */
+interface ArgumentsOfCall {
+  readonly index: number;
+  readonly text: string;
+}
+
+/** Finds the arguments in a delta that adds nothing else: to one call, by its index, which says neither its id nor its name again. */
+function callIn(delta: WireObject): ArgumentsOfCall | undefined {
+  const calls = wireObjectsIn(delta.tool_calls);
+  const [call] = calls;
+  const isAlone = calls.length === 1 && saysOnly(delta, 'tool_calls', 'role');
+  return call && isAlone && saysOnly(call, 'index', 'function', 'type') ? argumentsIn(call) : undefined;
+}
+
+function argumentsIn({ index, function: called }: WireObject): ArgumentsOfCall | undefined {
+  if (typeof index !== 'number' || !isWireObject(called) || !saysOnly(called, 'arguments')) return undefined;
+  const { arguments: text } = called;
+  return typeof text === 'string' ? { index, text } : undefined;
+}
+
 function hasTextAlone(delta: WireObject): delta is WireObject & { readonly content: string } {
-  for (const key in delta) if (key !== 'content' && key !== 'role' && !isEmpty(delta[key])) return false;
-  return typeof delta.content === 'string';
+  return typeof delta.content === 'string' && saysOnly(delta, 'content', 'role');
+}
+
+/** Tells whether an object has only these fields, beside empty ones. */
+function saysOnly(said: WireObject, one: string, other?: string, third?: string): boolean {
+  for (const key in said) if (key !== one && key !== other && key !== third && !isEmpty(said[key])) return false;
+  return true;
 }
 
 function saysSomething(delta: WireObject): boolean {

@@ -34,6 +34,9 @@ const word = fc.oneof(
   ),
   fc.string({ maxLength: 5 }),
 );
+function argumentsOf(text: string, call: object): object {
+  return { tool_calls: [{ ...call, function: { arguments: text } }] };
+}
 const rest = fc.constantFrom<object>(
   {},
   {},
@@ -50,6 +53,9 @@ const delta = fc.oneof(
   { weight: 1, arbitrary: fc.tuple(word, word).map(([content, reasoning]): object => ({ content, reasoning })) },
   { weight: 1, arbitrary: word.map((refusal): object => ({ content: 'x', refusal })) },
   { weight: 1, arbitrary: fc.constant<object>({ tool_calls: [{ index: 0, id: 'a', function: { name: 'look', arguments: '{}' } }] }) },
+  { weight: 4, arbitrary: fc.tuple(word, fc.constantFrom(0, 1)).map(([text, index]): object => argumentsOf(text, { index })) },
+  { weight: 1, arbitrary: fc.tuple(word, word).map(([text, id]): object => argumentsOf(text, { index: 0, id })) },
+  { weight: 1, arbitrary: word.map((text): object => argumentsOf(text, { index: 0, type: 'function', extra_content: { sign: text } })) },
 );
 const payload = fc.oneof(
   {
@@ -81,6 +87,12 @@ function comparable({ events, failure }: Decoded): string {
   return JSON.stringify([joined(events), failure?.message]);
 }
 
+function callChunk(one: object): string {
+  return JSON.stringify({ ...HEAD, choices: [{ index: 0, delta: one, finish_reason: null }] });
+}
+
+/** Two calls, to whose arguments further chunks add. */
+const CALLS = [0, 1].map((index) => callChunk({ tool_calls: [{ index, id: `call ${index}`, function: { name: 'look', arguments: '' } }] }));
 const stream = (payloads: readonly string[]): string => payloads.map((one) => `data: ${one}\n\n`).join('') + 'data: [DONE]\n\n';
 const textChunk = (content: string, more: object = {}): string =>
   JSON.stringify({ ...HEAD, choices: [{ index: 0, delta: { content }, logprobs: null, finish_reason: null }], ...more });
@@ -95,7 +107,7 @@ describe('chunks that are read by their form', () => {
   it(`give what parsing each of them gives, ${RUNS} times`, () => {
     fc.assert(
       fc.property(fc.array(payload, { maxLength: 25 }), fc.nat(3), (payloads, repeats) => {
-        const bytes = stream(payloads.flatMap((one) => Array.from({ length: repeats + 1 }, () => one)));
+        const bytes = stream([...CALLS, ...payloads.flatMap((one) => Array.from({ length: repeats + 1 }, () => one))]);
         expect(comparable(decodeInto(new ChatAnswer('m'), [bytes]))).toBe(comparable(decodeInto(new PlainAnswer('m'), [bytes])));
       }),
       { numRuns: RUNS },
@@ -112,6 +124,17 @@ describe('chunks that are read by their form', () => {
     const { events } = decodeInto(new ChatAnswer('m'), [bytes]);
     expect(events[0]).toEqual({ type: 'text-delta', text: words.join('') });
     expect(parse.mock.calls.length).toBeLessThanOrEqual(2);
+  });
+
+  it('are parsed a few times where 500 add to the arguments of a call', () => {
+    const pieces = Array.from({ length: 500 }, (_, index) => `"piece ${index}",`);
+    const first = callChunk({ tool_calls: [{ index: 0, id: 'a', type: 'function', function: { name: 'look', arguments: '' } }] });
+    const bytes = stream([first, ...pieces.map((text) => callChunk(argumentsOf(text, { index: 0 })))]);
+    const parse = jest.spyOn(JSON, 'parse');
+    const { events } = decodeInto(new ChatAnswer('m'), [bytes]);
+    expect(events[0]).toEqual({ type: 'tool-call-delta', toolCallId: 'a', name: 'look', argumentsDelta: pieces.join('') });
+    const ofPayloads = parse.mock.calls.filter(([text]) => text.startsWith('{'));
+    expect(ofPayloads.length).toBeLessThanOrEqual(3);
   });
 
   it('are parsed at most five times more than without where every chunk has another form', () => {

@@ -18,6 +18,8 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 export class AttemptClock {
   private readonly startedAt = performance.now();
   private timer: ReturnType<typeof setTimeout> | undefined;
+  /** The moment for which the timer is set. */
+  private timerAt = Infinity;
   private isListening = false;
   private since = this.startedAt;
   private phase: 'response' | 'content' | 'rest' | 'end' = 'response';
@@ -38,7 +40,7 @@ export class AttemptClock {
   listen(): void {
     if (this.phase !== 'end') this.since = performance.now();
     this.isListening = true;
-    if (this.timer === undefined) this.schedule();
+    this.schedule();
   }
 
   /** Stops counting, because something came or because the reader is at work. */
@@ -72,37 +74,50 @@ export class AttemptClock {
 
   private enter(phase: 'content' | 'rest' | 'end'): void {
     this.phase = phase;
-    clearTimeout(this.timer);
-    this.timer = undefined;
     if (this.isListening) this.schedule();
   }
 
+  /** Sets the timer where none comes in time. One that comes too early looks again, so that it is not moved with every sign of life. */
   private schedule(): void {
-    const now = performance.now();
-    const wait = Math.min(...this.running().map(({ since, ms }) => since + ms - now));
-    if (wait <= LONGEST_TIMER_MS) this.timer = setTimeout(() => this.check(), Math.max(0, Math.ceil(wait)));
+    const { deadline } = this;
+    if (this.timer !== undefined && this.timerAt <= deadline) return;
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    const wait = deadline - performance.now();
+    if (wait > LONGEST_TIMER_MS) return;
+    this.timerAt = deadline;
+    this.timer = setTimeout(() => this.check(), Math.max(0, Math.ceil(wait)));
   }
 
-  /** Expires if a limit is reached. The timer is not moved with every sign of life, so it may have come too early; while paused, it waits for `listen`. */
+  /** Expires if a limit is reached; while paused, it waits for `listen`. */
   private check(): void {
     this.timer = undefined;
     if (!this.isListening) return;
-    const now = performance.now();
-    const reached = this.running().find(({ since, ms }) => now - since >= ms);
-    if (reached === undefined) {
+    const error = this.reached(performance.now());
+    if (error === undefined) {
       this.schedule();
       return;
     }
-    this.expired = reached.error(reached.ms);
-    this.onExpiry(this.expired);
+    this.expired = error;
+    this.onExpiry(error);
   }
 
-  private running(): readonly { readonly since: number; readonly ms: number; readonly error: (ms: number) => ModelError }[] {
+  /** The moment at which the first of the limits is reached. */
+  private get deadline(): number {
+    const { startedAt, since, phase } = this;
     const { firstByteMs, firstContentMs, idleMs } = this.limits;
-    const content = { since: this.startedAt, ms: firstContentMs, error: withoutContent };
-    if (this.phase === 'response') return [{ since: this.startedAt, ms: firstByteMs, error: withoutResponse }, content];
-    const silence = { since: this.since, ms: idleMs, error: silent };
-    return this.phase === 'content' ? [silence, content] : [silence];
+    if (phase === 'response') return startedAt + Math.min(firstByteMs, firstContentMs);
+    const silence = since + idleMs;
+    return phase === 'content' ? Math.min(silence, startedAt + firstContentMs) : silence;
+  }
+
+  private reached(now: number): ModelError | undefined {
+    const { startedAt, since, phase } = this;
+    const { firstByteMs, firstContentMs, idleMs } = this.limits;
+    if (phase === 'response' && now - startedAt >= firstByteMs) return withoutResponse(firstByteMs);
+    if (phase !== 'response' && now - since >= idleMs) return silent(idleMs);
+    const hasContent = phase === 'rest' || phase === 'end';
+    return !hasContent && now - startedAt >= firstContentMs ? withoutContent(firstContentMs) : undefined;
   }
 }
 

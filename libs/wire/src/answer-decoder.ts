@@ -1,13 +1,11 @@
 import { ModelError, type ModelEvent, type ModelResponseIdentity, type Usage } from '@toolloop/protocol';
 import { createParser, type EventSourceParser } from 'eventsource-parser';
-import { type ChunkText, ChunkTemplate, parseWireObject, type WireObject } from './wire-object.js';
+import { type ChunkText, ChunkTemplate, EVENT_END, eventAt, parseWireObject, type WireObject } from './wire-object.js';
 
 /** The longest event or JSON body that is read, in characters: no answer is that long, and memory is finite. */
 const MAX_CHARACTERS = 16 * 1024 * 1024;
 
 const STREAM = { stream: true };
-
-const EVENT_END = '\n\n';
 
 /** The lines of an event up to its payload. */
 const FRAME = /^(?:event: ?[^\r\n]*\n)?data: ?$/;
@@ -103,12 +101,24 @@ export class AnswerDecoder {
     this.takeLines(start);
   }
 
-  /** Reads event by event, as long as some are read by their form; other events are parsed together. */
+  /** Reads event by event; what is no event of one payload is parsed, and where no form is known to help all of it together. */
   private takeLines(text: string): void {
     for (let at = 0; at < text.length && !this.done;) {
-      const end = this.takeLike(text, at);
+      let end = this.takeLike(text, at);
+      if (end < 0) end = this.takeEvent(text, at);
       at = end < 0 ? this.parse(text, at) : end;
     }
+  }
+
+  /** Takes an event that is wholly here and has one payload, maybe behind its name, as those of all providers are; returns the place behind it, and -1 for anything else. */
+  private takeEvent(text: string, at: number): number {
+    if (!this.isBetween) return -1;
+    const found = eventAt(text, at);
+    if (found === undefined) return -1;
+    const { name, payload, end } = found;
+    this.raw = text.slice(at, end);
+    this.takePayload(name, payload);
+    return end;
   }
 
   /** Takes an event that equals the last one but for its text, and returns the place behind it; -1 for any other. */

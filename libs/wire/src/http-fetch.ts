@@ -65,9 +65,14 @@ type Body = string | Uint8Array | readonly Uint8Array[] | undefined;
 
 function targetOf(input: Parameters<Fetch>[0], { method, headers }: RequestInit): RequestTarget {
   const own = headers instanceof Headers ? headers : new Headers(headers);
-  const url = new URL(input instanceof Request ? input.url : input);
+  // Node copies its options some times for each request: what it does not read is left out.
+  const { protocol, hostname, port, path, auth } = urlToHttpOptions(new URL(input instanceof Request ? input.url : input));
   return {
-    ...urlToHttpOptions(url),
+    protocol,
+    hostname,
+    port,
+    path,
+    ...(auth !== undefined && { auth }),
     ...(method !== undefined && { method }),
     headers: { 'accept-encoding': 'identity', ...Object.fromEntries(own) },
   };
@@ -126,7 +131,7 @@ export class RepeatedRequests {
 
   /** True once there is a request to repeat. */
   get areKnown(): boolean {
-    return this.target !== undefined && !isRerouted();
+    return this.target !== undefined && !isReplaced();
   }
 
   /** @throws {TypeError} Where no answer comes, as of `fetch`; {Error} before a first request was sent. */
@@ -293,7 +298,12 @@ const DISPATCHERS = ['undici.globalDispatcher.1', 'undici.globalDispatcher.2'].m
 
 /** Tells whether the application or the environment lead the requests of the global `fetch` elsewhere, for instance through a proxy. */
 function isRerouted(): boolean {
-  return process.env.NODE_USE_ENV_PROXY !== undefined || globalThis.fetch !== nodeFetch || DISPATCHERS.some(isForeign);
+  return process.env.NODE_USE_ENV_PROXY !== undefined || isReplaced();
+}
+
+/** Tells whether the application has replaced the global `fetch` or what it sends with. Node reads its environment once, so that requests behind the first need not. */
+function isReplaced(): boolean {
+  return globalThis.fetch !== nodeFetch || DISPATCHERS.some(isForeign);
 }
 
 function isForeign(symbol: symbol): boolean {

@@ -34,9 +34,10 @@ export class RequestBody {
 
   /** The bytes of the object, in pieces to be sent one behind the other. */
   toBytes(): readonly Uint8Array[] {
-    const parts = Array.from(this.fields, ([name, value]) => [`,${JSON.stringify(name)}:`, ...value]).flat();
-    const [first = ','] = parts;
-    return joinedTexts(['{', first.slice(1), ...parts.slice(1), '}']);
+    const parts: JsonPart[] = [];
+    for (const [name, value] of this.fields) parts.push(`${parts.length === 0 ? '{' : ','}${JSON.stringify(name)}:`, ...value);
+    parts.push(parts.length === 0 ? '{}' : '}');
+    return joinedTexts(parts);
   }
 
   toJson(): string {
@@ -140,19 +141,27 @@ export class Transcripts<Writer extends TranscriptWriter> {
   /** @param begin creates the writer of a transcript for a model */
   constructor(private readonly begin: (model: string) => Writer) {}
 
-  /** Returns the writer that has taken exactly these messages. */
+  /**
+   * Returns the writer that has taken exactly these messages.
+   *
+   * @throws what the writer of a message throws
+   */
   written(messages: readonly Message[], model: string): Writer {
     const [first] = messages;
     const last = first && this.known.get(first);
     const transcript =
       last?.model === model && beginsWith(messages, last.messages) ? last : { model, messages: [], writer: this.begin(model) };
-    // One that cannot be written to its end is not known.
-    if (first) this.known.delete(first);
-    for (const message of messages.slice(transcript.messages.length)) {
-      transcript.writer.take(message);
-      transcript.messages.push(message);
+    try {
+      for (const message of messages.slice(transcript.messages.length)) {
+        transcript.writer.take(message);
+        transcript.messages.push(message);
+      }
+    } catch (error) {
+      // One that cannot be written to its end is not known.
+      if (first) this.known.delete(first);
+      throw error;
     }
-    if (first) this.known.set(first, transcript);
+    if (first && transcript !== last) this.known.set(first, transcript);
     return transcript.writer;
   }
 }

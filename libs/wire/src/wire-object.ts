@@ -40,6 +40,30 @@ export function toWireArguments(text: string): string {
   return parseWireObject(text) === undefined ? '{}' : text;
 }
 
+/** The end of an event of a stream. */
+export const EVENT_END = '\n\n';
+
+/** An event as it stands in a text. */
+interface FoundEvent {
+  readonly name: string | undefined;
+  readonly payload: string;
+  /** The place behind its blank line. */
+  readonly end: number;
+}
+
+/** Finds the event at a place: one line of data with a blank line behind it, and at most its name before. Undefined for any other, which a parser has to read. */
+export function eventAt(text: string, at: number): FoundEvent | undefined {
+  const nameEnd = text.startsWith('event: ', at) ? text.indexOf('\n', at) : at - 1;
+  const name = nameEnd > at ? text.slice(at + 'event: '.length, nameEnd) : undefined;
+  const start = nameEnd + 1;
+  if (name === '' || !text.startsWith('data: ', start)) return undefined;
+  const end = text.indexOf('\n', start);
+  if (end < 0 || text.charAt(end + 1) !== '\n') return undefined;
+  const payload = text.slice(start + 'data: '.length, end);
+  // A carriage return ends a line, too.
+  return payload.includes('\r') || name?.includes('\r') === true ? undefined : { name, payload, end: end + EVENT_END.length };
+}
+
 /** The text of a chunk, and what differs in each chunk though nothing reads it. */
 export interface ChunkText {
   readonly text: string;

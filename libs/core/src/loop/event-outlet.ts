@@ -33,7 +33,6 @@ export class EventOutlet {
   private critical: readonly LoopEventSink[];
   private readonly others: readonly LoopEventSink[];
   private sequence: number;
-  private stamped = { at: -1, text: '' };
   private queue: Promise<void> = Promise.resolve();
   private reader: EventReader | undefined;
   /** Shown before the next event, so that the sequence is never out of order and nothing follows the `run-end`. */
@@ -84,17 +83,10 @@ export class EventOutlet {
 
   private send(body: LoopEventBody): void | Promise<void> {
     this.sequence += 1;
-    const event: LoopEvent = { ...body, runId: this.run.runId, sequence: this.sequence, timestamp: this.timestamp() };
+    const event: LoopEvent = { ...body, runId: this.run.runId, sequence: this.sequence, timestamp: timestamp() };
     if (this.critical.length === 0) return this.show(event);
     this.queue = this.queue.then(() => this.keepThenShow(event));
     return this.queue;
-  }
-
-  /** Many events come within one millisecond, and writing a date out is most of what a stamp costs. */
-  private timestamp(): string {
-    const now = Date.now();
-    if (now !== this.stamped.at) this.stamped = { at: now, text: new Date(now).toISOString() };
-    return this.stamped.text;
   }
 
   private async keepThenShow(event: LoopEvent): Promise<void> {
@@ -135,6 +127,14 @@ export class EventOutlet {
     this.hasWarned = true;
     this.warning = { type: 'warning', code: 'sink_failed', message: `${name} does not take this run's events.` };
   }
+}
+
+/** The last timestamp: many events of all runs come within one millisecond, and writing a date out is most of what a stamp costs. */
+let [stampedAt, stamp] = [-1, ''];
+function timestamp(): string {
+  const now = Date.now();
+  if (now !== stampedAt) [stampedAt, stamp] = [now, new Date(now).toISOString()];
+  return stamp;
 }
 
 type Pulled = IteratorResult<LoopEvent, undefined>;

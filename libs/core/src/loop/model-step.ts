@@ -176,24 +176,20 @@ type EventTaker = (event: ModelEvent) => void | Promise<void>;
 export async function readModel(model: LanguageModel, request: ModelRequest, reading: Reading, take: EventTaker): Promise<unknown> {
   const { signal, limits } = reading;
   const { modelFirstByteMs: firstByteMs, modelFirstContentMs: firstContentMs, modelIdleMs: idleMs } = limits;
+  const asked = { ...request, timeLimits: { firstByteMs, firstContentMs, idleMs } };
+  let events: InterruptibleBatches | undefined;
   try {
-    const asked = { ...request, timeLimits: { firstByteMs, firstContentMs, idleMs } };
     const asking = model.controls === 'time' ? new RetriedModel(model) : model;
-    await readAll(new InterruptibleBatches(streamAttempt(asking, asked, signal), signal), take, signal);
-    return signal.aborted ? Interruption.from(signal) : undefined;
-  } catch (error) {
-    return signal.aborted ? Interruption.from(signal) : error;
-  }
-}
-
-async function readAll(events: InterruptibleBatches, take: EventTaker, signal: AbortSignal): Promise<void> {
-  try {
+    events = new InterruptibleBatches(streamAttempt(asking, asked, signal), signal);
     for (let batch = await events.next(); batch; batch = events.hasEnded ? undefined : await events.next()) {
       const slowReader = takeAll(batch, take, signal);
       if (slowReader) await slowReader;
     }
+    return signal.aborted ? Interruption.from(signal) : undefined;
+  } catch (error) {
+    return signal.aborted ? Interruption.from(signal) : error;
   } finally {
-    events.close();
+    events?.close();
   }
 }
 
