@@ -1,4 +1,5 @@
 import type { JsonValue } from '@toolloop/core';
+import { endless } from './filter.js';
 import type { FieldKind } from './resource-gateway.js';
 
 /** The states of PostgreSQL, the codes of MariaDB and of Node, and that of `@toolloop/durable`, of failures that may pass. */
@@ -25,9 +26,12 @@ export function toJson(kind: FieldKind, value: unknown): JsonValue {
   if (value === null || value === undefined) return null;
   if (typeof value === 'boolean') return value;
   const text = toText(value);
-  if (kind === 'datetime') return new Date(text).toISOString();
-  if (kind === 'date') return text.slice(0, DAY);
+  if (kind === 'datetime' || kind === 'date') return endless(text) ?? toMoment(kind, text);
   return kind === 'integer' || kind === 'number' ? toNumber(kind, text) : text;
+}
+
+function toMoment(kind: 'date' | 'datetime', text: string): string {
+  return kind === 'date' ? text.slice(0, DAY) : new Date(text).toISOString();
 }
 
 function toText(value: unknown): string {

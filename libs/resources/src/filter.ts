@@ -261,7 +261,9 @@ function numberFor(kind: FieldKind, value: number): ResourceValue | undefined {
   return isOne ? value : undefined;
 }
 
+/** A whole number is a text where it may be larger than JSON's numbers can say, as it is in results. */
 function textFor({ kind, values }: Pick<ResourceField, 'kind' | 'values'>, value: string): ResourceValue | undefined {
+  if (kind === 'integer') return WHOLE.test(value) ? toWhole(value) : undefined;
   if (kind === 'datetime') return MOMENT.test(value) && !Number.isNaN(Date.parse(value)) ? new Date(value) : undefined;
   return TEXTS[kind]?.(value, values) ? value : undefined;
 }
@@ -284,10 +286,17 @@ export function toKept(value: unknown): unknown {
 /** Reads the value of a field that was kept by {@link toKept}, or its text as a part of an id; undefined for anything else. */
 export function fromKept(field: Pick<ResourceField, 'kind' | 'values'>, kept: unknown): ResourceValue | undefined {
   if (kept === null || typeof kept !== 'string') return kept === null ? null : toValue(field, kept);
-  if (field.kind === 'integer') return WHOLE.test(kept) ? toWhole(kept) : undefined;
   if (field.kind === 'number') return NO_NUMBERS.has(kept) ? Number(kept) : undefined;
+  if (field.kind === 'date' || field.kind === 'datetime') return endless(kept) ?? toValue(field, kept);
   return toValue(field, kept);
 }
+
+/** Reads a moment of PostgreSQL that comes before or after all others, of which JavaScript has no date: pg says it as a number, MikroORM as a text with a zone. */
+export function endless(text: string): string | undefined {
+  return ENDLESS.exec(text)?.[1]?.toLowerCase();
+}
+
+const ENDLESS = /^(-?infinity)Z?$/i;
 
 function toWhole(text: string): number | bigint {
   const number = Number(text);
@@ -311,9 +320,9 @@ const WANTED: Readonly<Record<FieldKind, string>> = {
   text: 'a text',
   enum: 'one of its values',
   uuid: 'a UUID',
-  integer: 'a whole number',
+  integer: 'a whole number, as a text where it has more than 15 digits',
   number: 'a number',
-  decimal: 'a decimal number',
+  decimal: 'a decimal number, as a text where it has more than 15 digits',
   boolean: 'true or false',
   date: 'a day such as "2026-11-16"',
   datetime: 'a moment such as "2026-11-16T09:00:00Z"',

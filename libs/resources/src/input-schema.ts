@@ -81,16 +81,19 @@ function described({ description }: { readonly description?: string | undefined 
   return description === undefined ? {} : { description };
 }
 
-const MOMENT: Schema = { type: 'string', description: 'A day is YYYY-MM-DD, a moment ISO 8601 with its zone.' };
+const MOMENT: Schema = { type: 'string', description: 'YYYY-MM-DD, or ISO 8601 with its zone.' };
+
+/** A text says a decimal, or a whole number of any size, exactly; results have them as texts. */
+const NUMBER: Schema = { type: ['number', 'string'] };
 
 /** The name and the values of the operators of each kind. Kinds that look alike to a model share them: what a value must be beyond that is said where it is not. */
 const COMPARED: Readonly<Record<FieldKind, readonly [name: string, value: Schema]>> = {
   text: ['text', { type: 'string' }],
   enum: ['text', { type: 'string' }],
   uuid: ['uuid', { type: 'string' }],
-  integer: ['number', { type: 'number' }],
-  number: ['number', { type: 'number' }],
-  decimal: ['number', { type: 'number' }],
+  integer: ['number', NUMBER],
+  number: ['number', NUMBER],
+  decimal: ['number', NUMBER],
   boolean: ['boolean', { type: 'boolean' }],
   date: ['moment', MOMENT],
   datetime: ['moment', MOMENT],

@@ -130,13 +130,16 @@ async function answer(session: ResourceSession, access: ResourceAccess, request:
 async function behindLast(session: ResourceSession, { shape, rows }: ResourceAccess, { last, order }: ReadRequest): Promise<Condition> {
   if (!last) return EVERYTHING;
   const { model } = shape;
-  const [row] = await session.find(model, { where: all([rows, last]), order: [], limit: 1, offset: 0 });
+  const names = order.map(({ field }) => field);
+  const [row] = await session.values(model, { where: all([rows, last]), order: [], limit: 1, offset: 0, fields: names }, names);
   if (!row) throw new ToolError('The page cannot be found.', { problems: [{ pointer: '/cursor', message: GONE }] });
-  const values = order.map(({ field }) => session.valueOf(model, row, field));
-  return after(order, values.map(toComparable), model);
+  const values = names.map((name) => toComparable(row[name], model.fields.get(name)));
+  return after(order, values, model);
 }
 
-function toComparable(value: unknown): ResourceValue {
+/** A moment without an end is no date of JavaScript's, and is read as a cursor has it. */
+function toComparable(value: unknown, field: ResourceField | undefined): ResourceValue {
+  if (field?.kind === 'datetime' && isKey(value)) return fromKept(field, toKept(value)) ?? null;
   return isKey(value) || typeof value === 'boolean' || value instanceof Date ? value : null;
 }
 

@@ -248,7 +248,16 @@ export async function seed(shop: Shop): Promise<void> {
         internalStatus: `${tenant} only`,
         margin: '1',
       },
-      { number: 'o-2', total: '20.00', customer: ann?.id, placedOn: '2026-02-05', note: `secret of ${tenant}`, pieces: 1, express: true },
+      {
+        number: 'o-2',
+        total: '20.00',
+        customer: ann?.id,
+        placedOn: '2026-02-05',
+        note: `secret of ${tenant}`,
+        pieces: 1,
+        express: true,
+        trackingId: 1152921504606846976n,
+      },
       {
         number: 'o-3',
         total: '5.25',
@@ -256,6 +265,7 @@ export async function seed(shop: Shop): Promise<void> {
         customer: bob?.id,
         rating: 2,
         shippedAt: new Date('2026-03-01T12:00:00.123Z'),
+        trackingId: 1152921504606846977n,
       },
     ];
     if (tenant === 'globex') orders.push({ number: 'o-4', total: '1000.00', customer: bob?.id, pieces: 99 });
