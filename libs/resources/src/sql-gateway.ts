@@ -50,10 +50,10 @@ export abstract class SqlResourceGateway<Manager> extends ResourceGateway {
     return this.models.get(entity);
   }
 
-  override findings(models: readonly EntityModel[]): Promise<readonly Finding[]> {
+  override async findings(models: readonly EntityModel[]): Promise<readonly Finding[]> {
     const { role, property } = this.tenancy;
-    if (!this.hasRowSecurity) return Promise.resolve(models.flatMap((model) => columnFindings(model, property)));
-    if (role === undefined) return Promise.resolve([WITHOUT_ROLE]);
+    if (!this.hasRowSecurity) return [...(await this.escapeFindings()), ...models.flatMap((model) => columnFindings(model, property))];
+    if (role === undefined) return [WITHOUT_ROLE];
     return rowSecurityFindings(
       (sql, values) => this.ask(sql, values),
       models.map((model) => this.tableOf(model)),
@@ -99,6 +99,17 @@ export abstract class SqlResourceGateway<Manager> extends ResourceGateway {
     return true;
   }
 
+  /** `true` where values are written into the statement, with backslashes before the quotes in them: on MariaDB and MySQL. */
+  protected get escapesByBackslashes(): boolean {
+    return false;
+  }
+
+  private async escapeFindings(): Promise<readonly Finding[]> {
+    if (!this.escapesByBackslashes) return [];
+    const [row] = await this.ask<{ readonly mode: string }>('select @@sql_mode as mode', []);
+    return row?.mode.includes('NO_BACKSLASH_ESCAPES') ? [WITHOUT_ESCAPES] : [];
+  }
+
   /** Describes an entity, where the ORM knows it; `tenant` is the property that names the tenant, where the entity has it. */
   protected abstract modelOf(entity: Type, tenant: string): EntityModel | undefined;
 
@@ -133,6 +144,15 @@ const WITHOUT_ROLE: Finding = {
   at: 'ResourceToolsModule',
   problem: 'Its gateway has no role, so row level security would not hold for the user who owns the tables.',
   remedy: 'Give the role in which statements run: { tenancy: { role } }.',
+};
+
+/** Drivers and ORMs escape by backslashes whatever the mode is. */
+const WITHOUT_ESCAPES: Finding = {
+  at: 'ResourceToolsModule',
+  problem:
+    'The sql_mode of the database has NO_BACKSLASH_ESCAPES, and values are escaped by backslashes, so a text could end its quotes and be read as SQL.',
+  remedy:
+    "Take it out: SET GLOBAL sql_mode = REPLACE(@@GLOBAL.sql_mode, 'NO_BACKSLASH_ESCAPES', ''), and likewise in the configuration of the server or of the connection.",
 };
 
 function columnFindings({ entity, tenant }: EntityModel, property: string): Finding[] {

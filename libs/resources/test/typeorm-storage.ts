@@ -182,7 +182,7 @@ async function onServer(statement: string): Promise<void> {
 }
 
 /** An empty MariaDB of its own, which is dropped after the specs of the file. */
-export async function createMariaDb(): Promise<DataSourceOptions> {
+export async function createMariaDb(): Promise<Extract<DataSourceOptions, { readonly type: 'mysql' | 'mariadb' }>> {
   const name = `toolloop_test_${randomUUID().replaceAll('-', '')}`;
   await onServer(`create database ${name} character set utf8mb4`);
   made.push(name);

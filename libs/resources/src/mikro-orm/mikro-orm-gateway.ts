@@ -1,5 +1,5 @@
 import { helper, MikroORM } from '@mikro-orm/core';
-import type { AbstractSqlDriver, Kysely, SqlEntityManager } from '@mikro-orm/sql';
+import { type AbstractSqlDriver, BaseMySqlPlatform, type Kysely, type SqlEntityManager } from '@mikro-orm/sql';
 import type { FactoryProvider, Type } from '@nestjs/common';
 import { mayPass } from '../database-answers.js';
 import type { EntityModel, ResourceScope, ResourceSession } from '../resource-gateway.js';
@@ -59,6 +59,10 @@ export class MikroOrmGateway extends SqlResourceGateway<SqlEntityManager> {
 
   protected override get hasRowSecurity(): boolean {
     return this.orm.em.getPlatform().supportsRowLevelSecurity();
+  }
+
+  protected override get escapesByBackslashes(): boolean {
+    return this.orm.em.getPlatform() instanceof BaseMySqlPlatform;
   }
 
   protected override tableOf(model: EntityModel): TenantTable {

@@ -1,5 +1,4 @@
 import type { FactoryProvider, InjectionToken, Type } from '@nestjs/common';
-import type { Finding } from '@toolloop/core';
 import { DataSource, type EntityManager, type QueryRunner } from 'typeorm';
 import type { EntityModel, ResourceScope, ResourceSession } from '../resource-gateway.js';
 import type { TenantTable } from '../row-level-security.js';
@@ -29,13 +28,6 @@ export class TypeOrmGateway extends SqlResourceGateway<EntityManager> {
   /** MariaDB and MySQL are never the database of the calls' marks. */
   override get joinsCalls(): boolean {
     return this.hasRowSecurity;
-  }
-
-  override async findings(models: readonly EntityModel[]): Promise<readonly Finding[]> {
-    const found = await super.findings(models);
-    if (this.hasRowSecurity) return found;
-    const [row] = await this.ask<{ readonly mode: string }>('select @@sql_mode as mode', []);
-    return row?.mode.includes('NO_BACKSLASH_ESCAPES') ? [WITHOUT_ESCAPES, ...found] : found;
   }
 
   override transaction<Result>(scope: ResourceScope, work: (session: ResourceSession) => Promise<Result>): Promise<Result> {
@@ -103,6 +95,10 @@ export class TypeOrmGateway extends SqlResourceGateway<EntityManager> {
     return this.source.options.type === 'postgres';
   }
 
+  protected override get escapesByBackslashes(): boolean {
+    return !this.hasRowSecurity;
+  }
+
   protected override tableOf({ entity, tenant }: EntityModel): TenantTable {
     const metadata = this.source.getMetadata(entity);
     const { tableName, schema } = metadata;
@@ -116,15 +112,6 @@ export class TypeOrmGateway extends SqlResourceGateway<EntityManager> {
 }
 
 const ENGINES: readonly string[] = ['postgres', 'mariadb', 'mysql'];
-
-/** The driver writes parameters into the statement and escapes the quotes in them by backslashes. */
-const WITHOUT_ESCAPES: Finding = {
-  at: 'ResourceToolsModule',
-  problem:
-    'The sql_mode of the database has NO_BACKSLASH_ESCAPES, and the driver escapes by backslashes, so a text could end its quotes and be read as SQL.',
-  remedy:
-    "Take it out: SET GLOBAL sql_mode = REPLACE(@@GLOBAL.sql_mode, 'NO_BACKSLASH_ESCAPES', ''), and likewise in the configuration of the server or of the connection.",
-};
 
 /** MySQL has not come so far. */
 const MARIADB = 10;
