@@ -361,6 +361,7 @@ function readSchema(resource: Resource, options: ReadOptions): JSONSchema7 {
   const definitions = new Definitions();
   const field = (): JSONSchema7 => fieldNameSchema(filter, definitions);
   const keys = keysOf(resource.shape.model, filter.fields);
+  const hasKey = resource.shape.model.key !== undefined;
   const keyFields = [...new Set(keys.flat())].flatMap((name) => filter.fields.get(name) ?? []);
   const loadable = [...filter.relations.keys()];
   const parameters: Readonly<Record<ActionParameter, () => JSONSchema7 | undefined>> = {
@@ -372,7 +373,7 @@ function readSchema(resource: Resource, options: ReadOptions): JSONSchema7 {
     }),
     limit: () => ({ type: 'integer', minimum: 1, maximum: page.most, default: page.default }),
     offset: () => ({ type: 'integer', minimum: 0, maximum: MOST_SKIPPED }),
-    cursor: () => ({ type: 'string', pattern: CURSOR, description: 'Of the page before, with the same sort.' }),
+    cursor: () => (hasKey ? { type: 'string', pattern: CURSOR, description: 'Of the page before, with the same sort.' } : undefined),
     result_type: () => ({ type: 'string', enum: [...RESULT_TYPES], default: 'run_query' }),
     aggregate: () => objectSchema({ kind: { type: 'string', enum: [...AGGREGATE_KINDS] }, field: field() }, ['kind', 'field']),
     get_by: () =>

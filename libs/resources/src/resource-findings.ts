@@ -3,6 +3,7 @@ import type { Finding } from '@toolloop/core';
 import { nearestName } from '@toolloop/core/internal';
 import { keysOf } from './read-action.js';
 import { type EntityShape, type EntityShapes, namesFindings } from './resource.js';
+import type { EntityModel } from './resource-gateway.js';
 import {
   ACTION_NAMES,
   ACTIONS,
@@ -36,6 +37,8 @@ export function resourceFindings(type: Type, declaration: ResourceDeclaration, s
   const actions = actionsOf(declaration);
   for (const [name, options] of actions)
     findings.push(...ACTIONS[name].findings(options, `${at} ${name}`), ...actionFindings(`${at} ${name}`, name, options, shape));
+  const read: ReadOptions | undefined = actions.get('read');
+  if (read) findings.push(...keyFindings(`${at} read`, read, shape, shapes));
   return { findings, shape };
 }
 
@@ -92,6 +95,38 @@ function actionFindings(at: string, name: ActionName, options: object, shape: En
   ];
 }
 
+/** A relation is followed and loaded by a key of one field: without it nothing would be found, and nothing said. */
+function keyFindings(at: string, { relations: followed }: ReadOptions, { model, relations }: EntityShape, shapes: EntityShapes): Finding[] {
+  return [...relations.values()]
+    .filter(({ name }) => followed?.includes(name) ?? true)
+    .flatMap(({ name, target, many }) => {
+      const keyless = [...(many ? [model] : []), shapes.find(target)?.model]
+        .filter((one) => one !== undefined)
+        .find(({ key }) => key === undefined);
+      if (!keyless) return [];
+      return [
+        {
+          at,
+          problem: `It follows "${name}", and ${keyless.entity.name} has no key of one field beside the tenant.`,
+          remedy: `Give ${keyless.entity.name} such a key, or leave the relation out: { relations: […] }.`,
+        },
+      ];
+    });
+}
+
+/** The unique keys that a model may write and that hold over all tenants: a value that is refused tells that another tenant has it. */
+export function tenantWarnings(declaration: ResourceDeclaration, { model, fields }: EntityShape): string[] {
+  const { tenant, entity, uniqueKeys, keysOfAllTenants = [] } = model;
+  const actions = actionsOf(declaration);
+  if (tenant === undefined || !(actions.has('create') || actions.has('update'))) return [];
+  return keysOfAllTenants
+    .filter((name) => uniqueKeys.get(name)?.every((field) => fields.has(field)))
+    .map(
+      (name) =>
+        `${entity.name}: its key "${name}" is unique over all tenants, so a value that is refused tells that another tenant has it. Add "${tenant}" to the key.`,
+    );
+}
+
 function inputFindings(
   at: string,
   { accept, arguments: given = {}, change }: CreateOptions | UpdateOptions,
@@ -127,12 +162,7 @@ function identityFindings(
   { model, fields }: EntityShape,
 ): Finding[] {
   const findings: Finding[] = [];
-  if (identity === 'primary' && !keysOf(model, fields).some(([first, ...others]) => others.length === 0 && first === model.key))
-    findings.push({
-      at,
-      problem: 'The primary key of its entity is not public.',
-      remedy: 'Expose it, or name a unique key: { identity }.',
-    });
+  if (identity === 'primary') findings.push(...primaryKeyFindings(at, model, fields));
   if (typeof identity === 'string' && identity !== 'primary') {
     const known = [...model.uniqueKeys].filter(([, names]) => names.every((name) => fields.has(name))).map(([key]) => key);
     findings.push(...namesFindings(at, 'identity', [identity], known));
@@ -146,4 +176,13 @@ function identityFindings(
   if (locks && model.version === undefined)
     findings.push({ at, problem: 'It locks, and its entity counts no versions.', remedy: 'Add a version property.' });
   return findings;
+}
+
+function primaryKeyFindings(at: string, model: EntityModel, fields: EntityShape['fields']): Finding[] {
+  if (model.key === undefined) {
+    const remedy = 'Name a unique key, or let a filter name the rows: { identity }.';
+    return [{ at, problem: 'Its entity has no key of one field beside the tenant.', remedy }];
+  }
+  if (keysOf(model, fields).some(([first, ...others]) => others.length === 0 && first === model.key)) return [];
+  return [{ at, problem: 'The primary key of its entity is not public.', remedy: 'Expose it, or name a unique key: { identity }.' }];
 }

@@ -44,10 +44,24 @@ export interface EntityModel {
   readonly key?: string;
   /** The fields of every unique key within a tenant, without the tenant's own, by the name of the key: that of the constraint, or the fields joined by `_`. */
   readonly uniqueKeys: ReadonlyMap<string, readonly string[]>;
+  /** The names of the unique keys that hold over the rows of all tenants, so that a refused write tells of another tenant's row. */
+  readonly keysOfAllTenants?: readonly string[];
   /** The field that counts the changes of a row. */
   readonly version?: string;
   /** The field that names the tenant of a row. */
   readonly tenant?: string;
+}
+
+/** Names the unique keys of an entity as {@link EntityModel} has them. */
+export function namedKeys(
+  keys: readonly { readonly name: string | undefined; readonly fields: readonly string[]; readonly isOfTenant: boolean }[],
+): Pick<EntityModel, 'uniqueKeys' | 'keysOfAllTenants'> {
+  const whole = keys.filter(({ fields }) => fields.length > 0);
+  const nameOf = ({ name, fields }: (typeof keys)[number]): string => name ?? fields.join('_');
+  return {
+    uniqueKeys: new Map(whole.map((key) => [nameOf(key), key.fields])),
+    keysOfAllTenants: whole.filter(({ isOfTenant }) => !isOfTenant).map(nameOf),
+  };
 }
 
 /** A comparison that a database can make. Those that begin with `not_`, and `ne`, say nothing of nulls: {@link Condition} says them. */

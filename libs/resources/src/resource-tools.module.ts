@@ -3,6 +3,7 @@ import {
   type FactoryProvider,
   type INestApplicationContext,
   Injectable,
+  Logger,
   Module,
   type ModuleMetadata,
   type OnApplicationBootstrap,
@@ -19,12 +20,14 @@ import { ToolLoopStores } from '@toolloop/core/stores';
 import { all, fromKept, where } from './filter.js';
 import { readTool } from './read-action.js';
 import { accessTo, EntityShapes, RefusedError, type Resource } from './resource.js';
-import { resourceFindings } from './resource-findings.js';
+import { resourceFindings, tenantWarnings } from './resource-findings.js';
 import { type Condition, type EntityModel, ResourceGateway } from './resource-gateway.js';
 import type { ResourcePolicy } from './resource-policy.js';
 import { SqlResourceGateway } from './sql-gateway.js';
 import { type ActionName, actionsOf, resourceOf } from './tool-resource.decorator.js';
 import { writeTool } from './write-action.js';
+
+const logger = new Logger('Resources');
 
 /** The options of `ResourceToolsModule.forRoot()`. */
 export interface ResourceToolsOptions {
@@ -71,6 +74,7 @@ export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
     if (findings.length > 0) throw new ConfigurationError(findings);
     for (const { resource, policy } of found) {
       if (!resource) continue;
+      for (const warning of tenantWarnings(resource.declaration, resource.shape)) logger.warn(warning);
       const { entity } = resource.shape.model;
       if (policy) this.shapes.govern(entity, policy);
       this.resources.set(entity, resource);

@@ -1,7 +1,7 @@
 import { type EntityMetadata, type EntityProperty, EventType, ReferenceKind, Type as ColumnType } from '@mikro-orm/core';
 import type { SqlEntityManager } from '@mikro-orm/sql';
 import type { Type } from '@nestjs/common';
-import type { EntityModel, FieldKind, ResourceField, ResourceRelation } from '../resource-gateway.js';
+import { type EntityModel, type FieldKind, namedKeys, type ResourceField, type ResourceRelation } from '../resource-gateway.js';
 
 /** Types of columns that MikroORM converts, and whose values are compared as they are. */
 const CONVERTED: ReadonlyMap<string, FieldKind> = new Map([
@@ -43,7 +43,7 @@ export function fromMetadata(metadata: EntityMetadata, tenant: string): EntityMo
     fields: new Map(fields.map((field) => [field.name, field])),
     relations: new Map(relations.map((relation) => [relation.name, relation])),
     ...(key !== undefined && others.length === 0 && { key }),
-    uniqueKeys: uniqueKeysOf(metadata, own),
+    ...uniqueKeysOf(metadata, own),
     ...(version !== undefined && { version }),
     ...(fields.some(({ name }) => name === tenant) && { tenant }),
   };
@@ -128,14 +128,13 @@ function toRelation(property: EntityProperty): ResourceRelation {
 function uniqueKeysOf(
   { properties, uniques }: EntityMetadata,
   own: (names: readonly string[]) => readonly string[],
-): ReadonlyMap<string, readonly string[]> {
+): Pick<EntityModel, 'uniqueKeys' | 'keysOfAllTenants'> {
   const alone = Object.values(properties).filter(({ unique }) => unique === true || typeof unique === 'string');
-  const declared = uniques.map(({ name, properties: named }) => ({ name, fields: own([named ?? []].flat()) }));
-  const keys = [
-    ...alone.map(({ name, unique }) => ({ name: typeof unique === 'string' ? unique : undefined, fields: [name] as readonly string[] })),
-    ...declared,
+  const keys: readonly { readonly name?: string | undefined; readonly all: readonly string[] }[] = [
+    ...alone.map(({ name, unique }) => ({ name: typeof unique === 'string' ? unique : undefined, all: [name] })),
+    ...uniques.map(({ name, properties: named }) => ({ name, all: [named ?? []].flat() })),
   ];
-  return new Map(keys.filter(({ fields }) => fields.length > 0).map(({ name, fields }) => [name ?? fields.join('_'), fields]));
+  return namedKeys(keys.map(({ name, all }) => ({ name, fields: own(all), isOfTenant: own(all).length < all.length })));
 }
 
 /** Makes a column's value, as MikroORM has read it, that of the property. */

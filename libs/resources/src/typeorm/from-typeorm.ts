@@ -1,6 +1,6 @@
 import type { Type } from '@nestjs/common';
 import type { ColumnType, EntityMetadata } from 'typeorm';
-import type { EntityModel, FieldKind, ResourceField, ResourceRelation } from '../resource-gateway.js';
+import { type EntityModel, type FieldKind, namedKeys, type ResourceField, type ResourceRelation } from '../resource-gateway.js';
 
 type ColumnMetadata = EntityMetadata['columns'][number];
 type RelationMetadata = EntityMetadata['relations'][number];
@@ -37,7 +37,7 @@ export function fromMetadata(metadata: EntityMetadata, tenant: string, entity: T
     fields,
     relations: new Map(metadata.relations.map(toRelation).map((relation) => [relation.name, relation])),
     ...(key !== undefined && others.length === 0 && fields.has(key) && { key }),
-    uniqueKeys: uniqueKeysOf(metadata, tenant),
+    ...uniqueKeysOf(metadata, tenant),
     ...(version !== undefined && { version }),
     ...(fields.has(tenant) && { tenant }),
   };
@@ -120,12 +120,12 @@ function toRelation(relation: RelationMetadata): ResourceRelation {
 }
 
 /** The unique keys, which MariaDB and MySQL have as indexes. Those with a condition are keys of some rows only. */
-function uniqueKeysOf({ uniques, indices, name: entity }: EntityMetadata, tenant: string): ReadonlyMap<string, readonly string[]> {
+function uniqueKeysOf({ uniques, indices }: EntityMetadata, tenant: string): Pick<EntityModel, 'uniqueKeys' | 'keysOfAllTenants'> {
   const indexes = indices.filter(({ isUnique, where }) => isUnique && where === undefined);
-  const keys = [...uniques, ...indexes].map(({ givenName, columns }) => ({
-    givenName,
-    fields: columns.map(({ propertyPath }) => propertyPath).filter((name) => name !== tenant),
-  }));
-  const named = keys.filter(({ fields }) => fields.length > 0 && entity !== '');
-  return new Map(named.map(({ givenName, fields }) => [givenName ?? fields.join('_'), fields]));
+  return namedKeys(
+    [...uniques, ...indexes].map(({ givenName: name, columns }) => {
+      const all = columns.map(({ propertyPath }) => propertyPath);
+      return { name, fields: all.filter((one) => one !== tenant), isOfTenant: all.includes(tenant) };
+    }),
+  );
 }
