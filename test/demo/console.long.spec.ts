@@ -5,8 +5,8 @@ import { dirname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ToolLoopClient } from '@toolloop/client';
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
-import { askIn, barriersOn, CHROMIUM, launchChromium, openConsole, picture } from '../../libs/console/test/browser.js';
+import type { BrowserContextOptions, Page } from 'playwright-core';
+import { askIn, barriersOn, CHROMIUM, ConsoleBrowser, picture } from '../../libs/console/test/browser.js';
 import { ask, closeDesks, serve, type ServedDesk } from './served-desk.js';
 
 const { resolve } = createRequire(import.meta.url);
@@ -15,19 +15,16 @@ const why = CHROMIUM === undefined ? ' [skipped: no Chromium is installed]' : ''
 const onChromium = CHROMIUM === undefined ? describe.skip : describe;
 
 let desk: ServedDesk;
-let browser: Browser;
-const complained: (readonly string[])[] = [];
+let browser: ConsoleBrowser;
 
-async function open(user: string, options: BrowserContextOptions = {}): Promise<Page> {
-  const { page, complaints } = await openConsole(browser, desk.url, [user, `demo-${user}`], options);
-  complained.push(complaints);
-  return page;
+function open(user: string, options: BrowserContextOptions = {}): Promise<Page> {
+  return browser.open(desk.url, [user, `demo-${user}`], options);
 }
 
 beforeAll(async () => {
   desk = await serve();
   if (CHROMIUM === undefined) return;
-  browser = await launchChromium();
+  browser = await ConsoleBrowser.launch();
 });
 afterAll(async () => {
   await browser?.close();
@@ -300,7 +297,7 @@ onChromium('the console in a browser', () => {
       expect([section, await barriersOn(page)]).toEqual([section, []]);
       await picture(page, `narrow-${section.split('/')[0]}`);
     }
-    expect(complained.flat()).toEqual([]);
+    expect(browser.complaints).toEqual([]);
   });
 });
 

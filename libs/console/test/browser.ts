@@ -48,6 +48,32 @@ export async function openConsole(
   return { page, complaints };
 }
 
+/** A browser for the consoles of a spec, and what it has complained of in all of them. */
+export class ConsoleBrowser {
+  private readonly opened: OpenConsole[] = [];
+
+  private constructor(private readonly browser: Browser) {}
+
+  static async launch(): Promise<ConsoleBrowser> {
+    return new ConsoleBrowser(await launchChromium());
+  }
+
+  get complaints(): readonly string[] {
+    return this.opened.flatMap(({ complaints }) => complaints);
+  }
+
+  /** Opens a console as {@link openConsole} does. */
+  async open(url: string, credentials: readonly [name: string, password: string], options: BrowserContextOptions = {}): Promise<Page> {
+    const opened = await openConsole(this.browser, url, credentials, options);
+    this.opened.push(opened);
+    return opened.page;
+  }
+
+  close(): Promise<void> {
+    return this.browser.close();
+  }
+}
+
 /** Types a question into the chat, and sends it. */
 export async function askIn(page: Page, question: string): Promise<void> {
   await page.getByLabel('Message').focus();

@@ -3,8 +3,8 @@ import type { INestApplication } from '@nestjs/common';
 import { tool } from '@toolloop/core';
 import { PolicyService } from '@toolloop/core/runs';
 import { call, calls, events, ScriptedModel, text } from '@toolloop/testing';
-import type { Browser, Locator, Page } from 'playwright-core';
-import { askIn, barriersOn, CHROMIUM, launchChromium, openConsole, picture } from './browser.js';
+import type { Locator, Page } from 'playwright-core';
+import { askIn, barriersOn, CHROMIUM, ConsoleBrowser, picture } from './browser.js';
 import { login, MIA, serveConsole } from './console-app.js';
 
 const why = CHROMIUM === undefined ? ' [skipped: no Chromium is installed]' : '';
@@ -72,13 +72,10 @@ const SCRIPT = [
 
 let app: INestApplication;
 let url: string;
-let browser: Browser;
-const complained: (readonly string[])[] = [];
+let browser: ConsoleBrowser;
 
-async function open(name: string): Promise<Page> {
-  const { page, complaints } = await openConsole(browser, url, [name, 'secret']);
-  complained.push(complaints);
-  return page;
+function open(name: string): Promise<Page> {
+  return browser.open(url, [name, 'secret']);
 }
 
 /** Presses keys where one does not write. */
@@ -112,7 +109,7 @@ beforeAll(async () => {
     operators: (actor: unknown) => actor === MIA,
   };
   ({ app, url } = await serveConsole({ login }, { loop }));
-  browser = await launchChromium();
+  browser = await ConsoleBrowser.launch();
 });
 afterAll(async () => {
   await browser?.close();
@@ -225,6 +222,6 @@ onChromium('the sources that a model names', () => {
 
 onChromium('the decisions and the sources', () => {
   it(`leave no error in the log of the browser${why}`, () => {
-    expect(complained.flat()).toEqual([]);
+    expect(browser.complaints).toEqual([]);
   });
 });

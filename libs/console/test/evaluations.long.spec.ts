@@ -6,9 +6,9 @@ import type { INestApplication } from '@nestjs/common';
 import { DurableModule } from '@toolloop/durable';
 import { verdictsIn } from '@toolloop/evals';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
-import type { Browser, Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { EVALUATIONS } from '../page/fixtures/evaluations.js';
-import { askIn, barriersOn, CHROMIUM, launchChromium, openConsole, picture } from './browser.js';
+import { askIn, barriersOn, CHROMIUM, ConsoleBrowser, picture } from './browser.js';
 import { DELETE_NOTE, login, MIA, NOTES_POLICY, serveConsole } from './console-app.js';
 
 const why = CHROMIUM === undefined ? ' [skipped: no Chromium is installed]' : '';
@@ -18,13 +18,10 @@ const folder = mkdtempSync(join(tmpdir(), 'console-'));
 const verdicts = join(folder, 'labels', 'verdicts.jsonl');
 let app: INestApplication;
 let url: string;
-let browser: Browser;
-const complained: (readonly string[])[] = [];
+let browser: ConsoleBrowser;
 
-async function open(name: string): Promise<Page> {
-  const { page, complaints } = await openConsole(browser, url, [name, 'secret']);
-  complained.push(complaints);
-  return page;
+function open(name: string): Promise<Page> {
+  return browser.open(url, [name, 'secret']);
 }
 
 beforeAll(async () => {
@@ -40,7 +37,7 @@ beforeAll(async () => {
     { login, evaluations: { results: folder, verdicts } },
     { loop, modules: [DurableModule.forRoot({ memory: true })] },
   ));
-  browser = await launchChromium();
+  browser = await ConsoleBrowser.launch();
 });
 afterAll(async () => {
   await browser?.close();
@@ -98,6 +95,6 @@ onChromium('the console of an application that evaluates', () => {
   });
 
   it(`leaves no error in the log of the browser${why}`, () => {
-    expect(complained.flat()).toEqual([]);
+    expect(browser.complaints).toEqual([]);
   });
 });
