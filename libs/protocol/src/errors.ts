@@ -41,7 +41,7 @@ const FIX_PAGES: readonly (readonly [page: string, said: RegExp])[] = [
   ],
   [
     'resource-refused',
-    /row level security|sql_mode|its tenant|\bshared\b|\bORM\b|primary key|bulk|counts no versions|resource\b|such (?:role|table) in/,
+    /row level security|sql_mode|its tenant|\bshared\b|\bORM\b|primary key|key of one field|bulk|counts no versions|resource\b|such (?:role|table) in/,
   ],
   ['directive-refused', /[Dd]irective|external side effect|idempoten/],
   [
