@@ -1,4 +1,11 @@
-import { ConfigurableModuleBuilder, Injectable, Module, type OnApplicationShutdown, type Provider } from '@nestjs/common';
+import {
+  ConfigurableModuleBuilder,
+  Injectable,
+  Module,
+  type OnApplicationShutdown,
+  type OnModuleDestroy,
+  type Provider,
+} from '@nestjs/common';
 import { ConfigurationError } from '@toolloop/core';
 import { DataPolicyEngine } from '@toolloop/core/policy';
 import { type PendingStore, type RunLog, ToolLoopStores } from '@toolloop/core/stores';
@@ -122,9 +129,13 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<DurableOptions
  * order: it is global, and its stores replace those in memory. It closes the database last, when the application shuts down.
  */
 @Module({ exports: [Database, DurableHealth, JobQueue, RetentionSweep, SqlStores, ToolLoopStores] })
-export class DurableModule extends ConfigurableModuleClass implements OnApplicationShutdown {
+export class DurableModule extends ConfigurableModuleClass implements OnModuleDestroy, OnApplicationShutdown {
   constructor(private readonly database: Database) {
     super();
+  }
+
+  onModuleDestroy(): void {
+    this.database.leave();
   }
 
   async onApplicationShutdown(): Promise<void> {

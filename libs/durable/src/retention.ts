@@ -1,3 +1,4 @@
+import { asStoreAttempt } from '@toolloop/core/internal';
 import { Injectable, Logger, type BeforeApplicationShutdown, type OnApplicationBootstrap } from '@nestjs/common';
 import { Database } from './database/database.js';
 import type { Retention } from './durable-options.js';
@@ -59,9 +60,9 @@ export class RetentionSweep implements BeforeApplicationShutdown, OnApplicationB
     return deleted;
   }
 
-  /** One batch; runs that wait, together with what they ask. */
+  /** One batch; runs that wait, together with what they ask. Over a connection that is gone it ends as what a store asks. */
   private delete({ table, key, over, days, waits = false }: Rule): Promise<number> {
-    return this.database.transaction(async () => {
+    const deleting = async (): Promise<number> => {
       const rows = await this.database.query<{ readonly tenant: string; readonly runId: string }>(
         `delete from ${table} where (${key}) in (select ${key} from ${table} where ${over} limit ${BATCH} for update skip locked)
          returning ${waits ? 'tenant, run_id as "runId"' : '1 as gone'}`,
@@ -69,7 +70,8 @@ export class RetentionSweep implements BeforeApplicationShutdown, OnApplicationB
       );
       if (waits) await withdrawPending(this.database, rows);
       return rows.length;
-    });
+    };
+    return asStoreAttempt(() => this.database.transaction(deleting));
   }
 
   private start(): void {

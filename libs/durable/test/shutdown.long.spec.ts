@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { HttpException, type LoggerService } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
@@ -6,6 +7,7 @@ import { RunService } from '@toolloop/core/runs';
 import { DurableModule, type DurableOptions, openDatabase } from '@toolloop/durable';
 import { ScriptedModel, call, calls, text, type ScriptedTurn } from '@toolloop/testing';
 import { createDatabaseFolder, createServerDatabase, describePostgres } from './databases.js';
+import { Way } from './fixtures/way.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
 jest.setTimeout(60_000);
@@ -42,7 +44,7 @@ afterEach(async () => {
   for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp();
 });
 
-async function start(durable: DurableOptions, logger: LoggerService): Promise<TestingModule> {
+async function start(durable: DurableOptions, logger: LoggerService | false): Promise<TestingModule> {
   const act = tool({
     id: 'desk__act',
     description: 'Does something.',
@@ -125,5 +127,45 @@ describePostgres('an application on PostgreSQL that is told to stop', () => {
     const { url, drop } = await createServerDatabase();
     cleanUps.push(drop);
     return { url };
+  });
+});
+
+/** A statement without an answer is given up after 15 seconds while the process works. */
+const TOO_LONG_MS = 10_000;
+
+/** Stops an application with runs under way whose server does what `trouble` has it do, and tells whether it closed, and the states of its runs. */
+async function closedIn(trouble: (way: Way) => void): Promise<{ readonly closed: string; readonly statuses: readonly string[] }> {
+  const server = await createServerDatabase();
+  cleanUps.push(server.drop);
+  const way = await Way.to(server.url);
+  cleanUps.push(() => Promise.resolve(way.close()));
+  const module = await start({ url: way.url }, false);
+  const loop: ToolLoopService = module.get(ToolLoopService);
+  const runs = Array.from({ length: SOME }, () => loop.run(ask()).catch(() => undefined));
+  await wait(40); // each is within its calls
+  trouble(way);
+  const closed = await Promise.race([module.close().then(() => 'closed'), wait(TOO_LONG_MS, 'still open', { ref: false })]);
+  const statuses = await statusesIn({ url: server.url });
+  way.free();
+  await Promise.all(runs);
+  return { closed, statuses };
+}
+
+describePostgres('an application that is told to stop while its server does not answer', () => {
+  it('closes within seconds where the server is gone, and leaves its runs to other processes', async () => {
+    expect(await closedIn((way) => way.block())).toEqual({ closed: 'closed', statuses: ['running'] });
+  });
+
+  it('hands its runs over by other connections where those that it has are gone', async () => {
+    const { closed, statuses } = await closedIn((way) => way.forget());
+    expect({ closed, isRunning: statuses.includes('running') }).toEqual({ closed: 'closed', isRunning: false });
+  });
+
+  it('hands its runs over where the server answers again in time', async () => {
+    const { closed, statuses } = await closedIn((way) => {
+      way.block();
+      setTimeout(() => way.free(), 1_000);
+    });
+    expect({ closed, isRunning: statuses.includes('running') }).toEqual({ closed: 'closed', isRunning: false });
   });
 });

@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { EventEmitter } from 'node:events';
 import { callbackify } from 'node:util';
+import { asStoreAttempt } from '@toolloop/core/internal';
 import { StorageUnavailableError } from '@toolloop/protocol';
 import type { ClientBase, ClientConfig, PoolConfig, QueryConfig, QueryResult, Submittable } from 'pg';
 import {
@@ -87,6 +88,16 @@ export class Database {
   /** Hears what `pg_notify(channel, …)` says after its commit: from every process on PostgreSQL, from this one on PGlite. Resolves to what ends it. */
   listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>> {
     return this.outside(() => this.driver.listen(channel, heard));
+  }
+
+  /** Runs statements outside of any transaction, several in one text as well, for the job queue. */
+  ask(statement: QueryConfig): Promise<SqlAnswer> {
+    return this.outside(() => asStoreAttempt(() => this.driver.ask(statement)));
+  }
+
+  /** Told when the process is to end: a server that answers nothing any more then keeps it no longer than some seconds. */
+  leave(): void {
+    this.outside(() => this.driver.leave?.());
   }
 
   /** Ends what listens, and waits for what is under way. */

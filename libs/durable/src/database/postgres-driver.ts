@@ -1,11 +1,12 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import { isStoreAttempt } from '@toolloop/core/internal';
-import { Client, type CustomTypesConfig, escapeIdentifier, Pool, type PoolClient, type QueryConfig, type Submittable, types } from 'pg';
+import { Client, type CustomTypesConfig, Pool, type PoolClient, type QueryConfig, type QueryResult, type Submittable, types } from 'pg';
 import {
   type ClientSession,
   type DatabaseDriver,
   isForSession,
+  isUnanswered,
   LONGEST_ANSWER_MS,
   type NativeConnection,
   rejectAsStorage,
@@ -14,22 +15,19 @@ import {
   type SqlSession,
   type SqlStatement,
   type SqlValue,
-  isUnanswered,
   unreachable,
 } from './database-driver.js';
+import { GIVE_UP_MS, KEEP_ALIVE_MS, PostgresListener } from './row-watch.js';
 import { LONGEST_IDLE_MS } from './transaction-scope.js';
 
 /** The connections of one process, beside the one that listens. */
 const MOST_CONNECTIONS = 10;
 const LONGEST_CONNECT_MS = 10_000;
-/** A transaction that is over has so long to end by itself. */
-const GIVE_UP_MS = 1_000;
-/** The silence after which a connection that only listens is asked if it is still there. */
-const KEEP_ALIVE_MS = 10_000;
+
 const INT8 = 20;
 
 /** A number where it holds the value, else a bigint: what PGlite makes of it. */
-export function readInt8(text: string): number | bigint {
+function readInt8(text: string): number | bigint {
   const number = Number(text);
   return Number.isSafeInteger(number) ? number : BigInt(text);
 }
@@ -47,6 +45,7 @@ const TYPES: CustomTypesConfig = {
 export class PostgresDriver implements DatabaseDriver {
   readonly connection: NativeConnection;
   private readonly listener: PostgresListener;
+  private readonly departure: Departure;
 
   private constructor(
     private readonly pool: Pool,
@@ -54,6 +53,7 @@ export class PostgresDriver implements DatabaseDriver {
   ) {
     this.connection = { engine: 'postgres', pool };
     this.listener = new PostgresListener(url);
+    this.departure = new Departure(pool, url);
   }
 
   /** @throws {ConfigurationError} Where no server lets us in. */
@@ -81,11 +81,11 @@ export class PostgresDriver implements DatabaseDriver {
   }
 
   async query<Row extends object>(statement: SqlStatement, values: readonly SqlValue[]): Promise<readonly Row[]> {
-    return send<Row>(this.pool, statement, values);
+    return this.once((lent) => lent.send<Row>(statement, values));
   }
 
   ask(statement: QueryConfig): Promise<SqlAnswer> {
-    return this.pool.query(statement);
+    return this.once((lent) => lent.ask(statement));
   }
 
   async lend(onLost: (error: Error) => void): Promise<ClientSession> {
@@ -93,19 +93,14 @@ export class PostgresDriver implements DatabaseDriver {
   }
 
   async transaction<Result>(work: (session: SqlSession) => Promise<Result>, over?: AbortSignal): Promise<Result> {
-    const lent = new LentClient(await this.pool.connect().catch(rejectAsStorage));
+    const lent = await this.departure.lend();
     const unwatch = over && lent.giveUpAfter(over);
-    const { client } = lent;
-    const command = (text: string): Promise<unknown> =>
-      client
-        .query({ text, ...answerLimit() })
-        .catch(rejectAsStorage)
-        .catch(lent.noted);
+    const command = (text: string): Promise<unknown> => lent.send(text, []).catch(lent.noted);
     try {
       await command('begin');
       const result = await work({
-        query: (statement, values) => send<never>(client, statement, values).catch(lent.noted),
-        ask: (statement) => client.query(statement),
+        query: (statement, values) => lent.send<never>(statement, values).catch(lent.noted),
+        ask: (statement) => lent.ask(statement),
       });
       await command('commit');
       return result;
@@ -122,34 +117,64 @@ export class PostgresDriver implements DatabaseDriver {
     return this.listener.listen(channel, heard);
   }
 
+  leave(): void {
+    this.departure.begin();
+  }
+
+  private async once<Answer>(work: (lent: LentClient) => Promise<Answer>): Promise<Answer> {
+    const lent = await this.departure.lend();
+    try {
+      return await work(lent);
+    } catch (error) {
+      lent.lose(error); // as a pool does with one over which a statement failed
+      throw error;
+    } finally {
+      lent.release();
+    }
+  }
+
   async close(): Promise<void> {
     await this.listener.close();
-    await this.pool.end();
+    await this.departure.end();
   }
 }
 
-async function send<Row extends object>(
-  to: Pool | PoolClient,
-  statement: SqlStatement,
-  values: readonly SqlValue[],
-): Promise<readonly Row[]> {
-  const asked = typeof statement === 'string' ? { text: statement } : statement;
-  const { rows } = await to.query<Row>({ ...asked, values: [...values], types: TYPES, ...answerLimit() }).catch(rejectAsStorage);
-  return rows;
-}
-
 /** The option of pg by which it gives a statement up. What an application asks itself may take as long as it likes. */
-function answerLimit(): { readonly query_timeout?: number } {
-  return isStoreAttempt() ? { query_timeout: LONGEST_ANSWER_MS } : {};
-}
+const ANSWER_LIMIT = { query_timeout: LONGEST_ANSWER_MS };
 
-/** The connection of a transaction. */
+/** A connection of the pool, for one statement or a transaction. */
 class LentClient {
   private broken: Error | undefined;
   private isReleased = false;
+  /** The time since which an attempt at a call of a store waits for an answer over it. */
+  private askedAt = Number.POSITIVE_INFINITY;
 
-  constructor(readonly client: PoolClient) {
+  constructor(
+    readonly client: PoolClient,
+    private readonly watch: { readonly answered: () => void; readonly released: () => void },
+  ) {
     client.on('error', this.lose); // the pool does not hear those of a client that is in use
+  }
+
+  async send<Row extends object>(statement: SqlStatement, values: readonly SqlValue[]): Promise<readonly Row[]> {
+    const asked = typeof statement === 'string' ? { text: statement } : statement;
+    const { rows } = await this.ask<Row>({ ...asked, values: [...values], types: TYPES }).catch(rejectAsStorage);
+    return rows;
+  }
+
+  async ask<Row extends object>(statement: QueryConfig): Promise<QueryResult<Row>> {
+    const isAttempt = isStoreAttempt();
+    if (isAttempt) this.askedAt = performance.now();
+    try {
+      return await this.client.query<Row>({ ...statement, ...(isAttempt && ANSWER_LIMIT) });
+    } finally {
+      this.askedAt = Number.POSITIVE_INFINITY;
+      this.watch.answered();
+    }
+  }
+
+  isAskedSince(time: number): boolean {
+    return this.askedAt <= time;
   }
 
   readonly lose = (error: unknown): void => {
@@ -187,11 +212,127 @@ class LentClient {
   release(): void {
     if (this.isReleased) return;
     this.isReleased = true;
+    this.watch.released();
     this.client.off('error', this.lose);
     this.client.release(this.broken);
   }
+
+  /** Destroys it with the statement that is under way, which fails by that. */
+  giveUp(): void {
+    this.lose(new Error('A statement had no answer while the process was to end.'));
+    this.release();
+  }
 }
 
+/** The milliseconds for which a process that is to end waits for the answer to a statement, and then for an answer of the server at all. */
+const LONGEST_LAST_ANSWER_MS = 1_200;
+const LOOK_MS = 200;
+const GONE = 'The database did not answer any more when the process was to end.';
+
+/**
+ * The end of a process. A statement of a store that has no answer for a moment is given up with its connection, and is repeated over another while the server can be reached: so nothing
+ * is lost that can still be written. A server that cannot be reached is given up with all that is asked of it: what waits 15 s for its answer, one after the other, kept the process for a minute.
+ */
+class Departure {
+  private readonly lent = new Set<LentClient>();
+  private readonly clients = new Set<PoolClient>();
+  private timer: NodeJS.Timeout | undefined;
+  private isLooking = false;
+  /** The time since which nothing was answered. */
+  private quietSince = 0;
+  /** Those who wait for a connection, or for the end of all, and do not once the server is given up. */
+  private readonly waiting = new Set<() => void>();
+  private isGone = false;
+
+  constructor(
+    private readonly pool: Pool,
+    private readonly url: string,
+  ) {
+    pool.on('connect', (client) => this.clients.add(client));
+    pool.on('remove', (client) => this.clients.delete(client));
+  }
+
+  async lend(): Promise<LentClient> {
+    const lent = new LentClient(await this.connected().catch(rejectAsStorage), {
+      answered: () => (this.quietSince = performance.now()),
+      released: () => this.lent.delete(lent),
+    });
+    this.lent.add(lent);
+    return lent;
+  }
+
+  /** A connection that the pool still opens is not waited for once the server is given up. */
+  private connected(): Promise<PoolClient> {
+    return new Promise((resolve, reject) => {
+      const giveUp = (): void => reject(new Error(GONE));
+      if (this.isGone) return giveUp();
+      this.waiting.add(giveUp);
+      const take = (client: PoolClient): void => (this.isGone ? client.release(true) : resolve(client));
+      return void this.pool
+        .connect()
+        .then(take, reject)
+        .finally(() => this.waiting.delete(giveUp));
+    });
+  }
+
+  begin(): void {
+    if (this.timer) return;
+    this.quietSince = performance.now();
+    this.timer = setInterval(() => void this.look(), LOOK_MS).unref();
+  }
+
+  /** Closes the pool once what is under way has ended, or cannot end any more. */
+  async end(): Promise<void> {
+    this.begin();
+    await new Promise<void>((resolve, reject) => {
+      if (this.isGone) resolve();
+      else this.waiting.add(resolve);
+      this.pool.end().then(resolve, reject);
+    });
+    clearInterval(this.timer);
+  }
+
+  private async look(): Promise<void> {
+    if (this.isLooking || this.isGone) return;
+    const late = performance.now() - LONGEST_LAST_ANSWER_MS;
+    const isAsked = this.pool.waitingCount > 0 || this.pool.totalCount > this.pool.idleCount;
+    if (!isAsked) this.quietSince = performance.now();
+    if (this.quietSince > late) return;
+    this.isLooking = true;
+    const isReached = await this.isReached();
+    this.isLooking = false;
+    this.quietSince = performance.now();
+    if (!isReached) this.giveUp();
+    for (const lent of [...this.lent].filter((one) => one.isAskedSince(late))) lent.giveUp();
+  }
+
+  /** Asks over a connection of its own, once more where the server may just be starting again. */
+  private async isReached(): Promise<boolean> {
+    const until = performance.now() + LONGEST_LAST_ANSWER_MS;
+    do {
+      const terms = { connectionTimeoutMillis: LONGEST_LAST_ANSWER_MS, query_timeout: LONGEST_LAST_ANSWER_MS };
+      const client = new Client({ connectionString: this.url, application_name: 'toolloop', ...terms });
+      client.on('error', () => undefined);
+      try {
+        await client.connect();
+        await client.query('select 1');
+        return true;
+      } catch {
+        await wait(LOOK_MS, undefined, { ref: false });
+      } finally {
+        void client.end().catch(() => undefined);
+      }
+    } while (performance.now() < until);
+    return false;
+  }
+
+  private giveUp(): void {
+    this.isGone = true;
+    for (const giveUp of this.waiting) giveUp();
+    for (const lent of this.lent) lent.giveUp();
+    for (const client of this.clients) void client.end();
+  }
+}
 /** A library's client on PostgreSQL, outside of `Database.transaction`: a connection of our pool. */
 export class LeasedSession implements ClientSession {
   private broken: Error | undefined;
@@ -224,83 +365,4 @@ export class LeasedSession implements ClientSession {
     this.broken = error;
     this.onLost(error);
   };
-}
-
-const AGAIN_MS = 1_000;
-const LONGEST_LISTEN_MS = 5_000;
-
-type Heard = (payload: string) => void;
-
-/** Hears notifications over one connection of its own, made for the first listener, and made again when it is lost. What is said meanwhile is not heard. */
-export class PostgresListener {
-  private readonly logger = new Logger('DurableDatabase');
-  private readonly channels = new Map<string, Set<Heard>>();
-  private connecting: Promise<Client> | undefined;
-  private isClosed = false;
-
-  constructor(private readonly url: string) {}
-
-  async listen(channel: string, heard: Heard): Promise<() => Promise<void>> {
-    const listeners = this.channels.get(channel) ?? new Set();
-    this.channels.set(channel, listeners.add(heard));
-    const client = await this.connected();
-    await client.query(`listen ${escapeIdentifier(channel)}`);
-    return async () => {
-      listeners.delete(heard);
-      if (listeners.size > 0) return;
-      this.channels.delete(channel);
-      if (!this.isClosed) await (await this.connected()).query(`unlisten ${escapeIdentifier(channel)}`);
-    };
-  }
-
-  async close(): Promise<void> {
-    this.isClosed = true;
-    const client = await this.connecting?.catch(() => undefined);
-    if (client) await Promise.race([client.end(), wait(GIVE_UP_MS, undefined, { ref: false })]); // a connection that is gone never says that it has ended
-  }
-
-  private connected(): Promise<Client> {
-    this.connecting ??= this.connect().catch((error: unknown) => {
-      this.connecting = undefined;
-      throw error;
-    });
-    return this.connecting;
-  }
-
-  private async connect(): Promise<Client> {
-    const client = new Client({
-      connectionString: this.url,
-      keepAlive: true,
-      keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
-      query_timeout: LONGEST_LISTEN_MS,
-      application_name: 'toolloop listener',
-    });
-    let isLost = false;
-    const lose = (): void => {
-      if (isLost) return;
-      isLost = true;
-      this.connecting = undefined;
-      if (!this.isClosed) void this.reconnect();
-    };
-    client.on('error', lose);
-    client.on('notification', ({ channel, payload }) => this.channels.get(channel)?.forEach((heard) => heard(payload ?? '')));
-    await client.connect();
-    client.on('end', lose);
-    for (const channel of this.channels.keys()) await client.query(`listen ${escapeIdentifier(channel)}`);
-    return client;
-  }
-
-  /** Listeners are told nothing of it, so each of them looks for itself from time to time. */
-  private async reconnect(): Promise<void> {
-    this.logger.warn('The connection for notifications was lost; reconnecting.');
-    while (!this.isClosed) {
-      await wait(AGAIN_MS, undefined, { ref: false });
-      try {
-        if (!this.isClosed) await this.connected();
-        return;
-      } catch {
-        // the server is not back yet
-      }
-    }
-  }
 }

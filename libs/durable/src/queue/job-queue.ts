@@ -1,8 +1,7 @@
 import { Injectable, Logger, type OnApplicationShutdown } from '@nestjs/common';
-import type { Pool } from 'pg';
 import { asStoreAttempt } from '@toolloop/core/internal';
 import { type Db, fromPglite, PgBoss, type Queue } from 'pg-boss';
-import { LONGEST_ANSWER_MS, rejectAsStorage, repeatedWhereLost, type SqlValue } from '../database/database-driver.js';
+import { rejectAsStorage, repeatedWhereLost, type SqlValue } from '../database/database-driver.js';
 import { Database } from '../database/database.js';
 
 /** A job, and when to hand it out. The work itself is in our tables; a job only says whose turn it is. */
@@ -163,7 +162,7 @@ export class JobQueue implements OnApplicationShutdown {
 
   private async start(): Promise<PgBoss> {
     const { native } = this.database;
-    const db: Db = native.engine === 'pglite' ? fromPglite(native.pglite) : toBossDatabase(native.pool, this.database);
+    const db: Db = native.engine === 'pglite' ? fromPglite(native.pglite) : toBossDatabase(this.database);
     const seconds = SUPERVISE_SECONDS[native.engine];
     const watch = { superviseIntervalSeconds: seconds, monitorIntervalSeconds: seconds, maintenanceIntervalSeconds: CLEAR_SECONDS };
     const boss = new PgBoss({ db, ...watch, useListenNotify: true, ...(native.engine === 'pglite' && { backend: 'pglite' as const }) });
@@ -173,12 +172,11 @@ export class JobQueue implements OnApplicationShutdown {
 }
 
 /** The way of pg-boss to a PostgreSQL server, over the connections we have. */
-export function toBossDatabase(pool: Pool, database: Database): Db {
+export function toBossDatabase(database: Database): Db {
   return {
     // Several statements at once come without values; then there is a result for each.
     executeSql: async (text, values) => {
-      const asked = { text, ...(values?.length && { values }), query_timeout: LONGEST_ANSWER_MS };
-      const result: unknown = await pool.query(asked).catch(rejectAsStorage);
+      const result: unknown = await database.ask({ text, ...(values?.length && { values }) }).catch(rejectAsStorage);
       const results = (Array.isArray(result) ? result : [result]) as { readonly rows: unknown[] }[];
       return { rows: results.flatMap(({ rows }) => rows) };
     },
