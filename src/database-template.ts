@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { openDatabase } from '@toolloop/durable';
 
 const folder = new URL('.', import.meta.url);
 /** The files that decide what an empty database is: our tables, and the version of PGlite. */
@@ -25,6 +24,7 @@ async function makeTemplate(): Promise<void> {
   const file = templateFile();
   if (!file || existsSync(file)) return;
   for (const name of readdirSync(folder)) if (/^database-\w+\.tar/.test(name)) rmSync(new URL(name, folder), { force: true });
+  const { openDatabase } = await import('@toolloop/durable'); // half a second of CPU, which a start whose template is there does not need
   const database = await openDatabase({ memory: true });
   const { native } = database;
   if (native.engine === 'pglite') {

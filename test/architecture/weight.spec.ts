@@ -27,3 +27,10 @@ describe.each(['wire', 'protocol', 'openai', 'anthropic'])('the import of %s', (
     expect(files.filter((file) => loadedBy(file).some((name) => WITH_THE_FIRST_REQUEST.has(name)))).toEqual([]);
   });
 });
+
+describe('the start of the demo', () => {
+  it('loads no library before it knows that it needs one, and the maps of no package', () => {
+    expect(['src/start.ts', 'src/database-template.ts'].flatMap(loadedBy).filter((name) => !name.startsWith('node:'))).toEqual([]);
+    expect(readFileSync('package.json', 'utf8')).not.toContain('--enable-source-maps');
+  });
+});
