@@ -40,3 +40,10 @@ describe('an application without the optional packages', () => {
     );
   });
 });
+
+describe('an application with the optional packages', () => {
+  it('lets Node look for the file of each to know that it is there and to load it, not for every rule of a property and every input', async () => {
+    const { stdout } = await run(process.execPath, programArguments('libs/core/test/fixtures/required-packages.process.ts'));
+    expect(stdout).toBe('class-validator class-validator class-transformer class-transformer');
+  });
+});
