@@ -68,8 +68,8 @@ export class OpenAiModel extends LanguageModel {
     };
     try {
       const body = this.#wire.toBody(request, this.#target);
-      const sent = repeated.areKnown ? repeatRequest(repeated, body.toBytes(), signal, SDK_ERRORS) : this.postFirst(body.toJson(), signal);
-      return sent.catch(failed);
+      if (repeated.areKnown) return repeatRequest(repeated, body.toBytes(), signal, SDK_ERRORS, failed);
+      return this.postFirst(body.toJson(), signal).catch(failed);
     } catch (error) {
       return failed(error);
     }

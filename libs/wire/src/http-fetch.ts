@@ -83,7 +83,7 @@ function exchange<Result>(
   target: RequestTarget,
   body: Body,
   signal: AbortSignal | null | undefined,
-  read: (message: IncomingMessage) => Result,
+  read: (message: IncomingMessage) => Result | Promise<Result>,
 ): Promise<Result> {
   const { request } = process.getBuiltinModule(target.protocol === 'https:' ? 'node:https' : 'node:http');
   return new Promise((resolve, reject) => {
@@ -134,12 +134,14 @@ export class RepeatedRequests {
     return this.target !== undefined && !isReplaced();
   }
 
-  /** @throws {TypeError} Where no answer comes, as of `fetch`; {Error} before a first request was sent. */
-  send(body: readonly Uint8Array[], signal: AbortSignal): Promise<HttpAnswer> {
+  /** @throws {TypeError} Where no answer comes, as of `fetch`; {Error} before a first request was sent; and what `read` throws. */
+  send<Result>(body: readonly Uint8Array[], signal: AbortSignal, read: (answer: HttpAnswer) => Result | Promise<Result>): Promise<Result> {
     const { target } = this;
     if (target === undefined) return Promise.reject(new Error('There is no request to repeat yet.'));
     const length = body.reduce((sum, piece) => sum + piece.length, 0);
-    return exchange({ ...target, headers: { ...target.headers, 'content-length': length } }, body, signal, toAnswer);
+    return exchange({ ...target, headers: { ...target.headers, 'content-length': length } }, body, signal, (message) =>
+      read(toAnswer(message)),
+    );
   }
 }
 

@@ -65,20 +65,24 @@ export interface SdkErrors {
 /**
  * Repeats the request of a model with another body.
  *
- * @throws the errors of the SDK, for a request without an answer and for an answer with a failure status
+ * @param failed takes the errors of the SDK, for a request without an answer and for an answer with a failure status, and throws what they mean
+ * @throws what `failed` throws
  */
 export function repeatRequest(
   requests: RepeatedRequests,
   body: readonly Uint8Array[],
   signal: AbortSignal,
   errors: SdkErrors,
-): Promise<ResponseBody> {
-  return requests.send(body, signal).then(
-    (answer) => (isOk(answer.status) ? new ResponseBody(answer.bytes, signal, answer.requestId) : refusedBy(answer, errors)),
-    async (error: unknown) => {
-      throw await errors.unreachable(error instanceof Error ? error : new Error(String(error)));
-    },
-  );
+  failed: (error: unknown) => Promise<undefined>,
+): Promise<ResponseBody | undefined> {
+  let isAnswered = false;
+  const read = (answer: HttpAnswer): ResponseBody | Promise<never> => {
+    isAnswered = true;
+    return isOk(answer.status) ? new ResponseBody(answer.bytes, signal, answer.requestId) : refusedBy(answer, errors);
+  };
+  return requests
+    .send(body, signal, read)
+    .catch(async (error: unknown) => failed(isAnswered || !(error instanceof Error) ? error : await errors.unreachable(error)));
 }
 
 async function refusedBy(answer: HttpAnswer, errors: SdkErrors): Promise<never> {
@@ -129,8 +133,29 @@ class AnswerReading implements EventBatches {
     return this.isClosed && this.failure === undefined;
   }
 
-  next(): Promise<readonly ModelEvent[] | undefined> {
-    return this.read().catch((error: unknown) => this.failed(error));
+  /** One function and one promise for all that is waited for: each further one would be made in every step. */
+  async next(): Promise<readonly ModelEvent[] | undefined> {
+    try {
+      const warnings = this.begin();
+      if (warnings.length > 0) return warnings;
+      while (!this.isClosed) {
+        this.body ??= this.opened(await this.opening());
+        const reading = this.read();
+        let bytes: Uint8Array | undefined;
+        try {
+          bytes = reading instanceof Promise ? await reading : reading;
+        } catch (error) {
+          this.body?.breakOff(error);
+        }
+        const ending = this.take(bytes);
+        if (ending) await ending;
+        const events = this.taken();
+        if (events) return events;
+      }
+      return undefined;
+    } catch (error) {
+      return this.failed(error);
+    }
   }
 
   readonly close = (): void => {
@@ -141,17 +166,20 @@ class AnswerReading implements EventBatches {
 
   private readonly abort = (): void => this.own.abort();
 
-  private async read(): Promise<readonly ModelEvent[] | undefined> {
-    if (this.failure !== undefined) throw this.failure.error;
-    const warnings = this.hasBegun ? [] : this.begin();
-    if (warnings.length > 0) return warnings;
-    while (!this.isClosed) {
-      this.body ??= await this.opened();
-      const events = await this.body?.next(this.source.signal);
-      this.closeBehind(events);
-      if (events !== undefined) return events;
-    }
-    return undefined;
+  private read(): ReturnType<BodyReading['read']> {
+    return this.body?.read();
+  }
+
+  private take(bytes: Uint8Array | undefined): Promise<void> | undefined {
+    return this.body?.take(bytes, this.source.signal);
+  }
+
+  /** Returns the events that came last; undefined for none, and at the end. */
+  private taken(): readonly ModelEvent[] | undefined {
+    const events = this.body?.events;
+    if (events?.length === 0) return undefined;
+    this.closeBehind(events);
+    return events;
   }
 
   /** Closes what is over once these events came, the last ones or none. */
@@ -161,24 +189,29 @@ class AnswerReading implements EventBatches {
     else if (events === undefined) this.closeBody();
   }
 
+  /** Returns what comes before the answer. */
   private begin(): readonly ModelEvent[] {
-    const { signal, warnings = [] } = this.source;
+    if (this.failure !== undefined) throw this.failure.error;
+    if (this.hasBegun) return [];
     this.hasBegun = true;
+    const { signal, warnings = [] } = this.source;
     this.isClosed ||= signal?.aborted === true;
     if (this.isClosed) return [];
     signal?.addEventListener('abort', this.abort, { once: true });
     return warnings.map((message) => ({ type: 'warning', message }));
   }
 
-  private async opened(): Promise<BodyReading | undefined> {
-    const { answer, source, own } = this;
-    const clock = new AttemptClock(source.timeLimits ?? NO_LIMITS, this.abort);
-    this.clock = clock;
-    clock.listen();
-    const body = await untilAborted(source.open(own.signal), own.signal);
+  private opening(): Promise<ResponseBody | undefined> {
+    this.clock = new AttemptClock(this.source.timeLimits ?? NO_LIMITS, this.abort);
+    this.clock.listen();
+    return untilAborted(this.source.open(this.own.signal), this.own.signal);
+  }
+
+  private opened(body: ResponseBody | undefined): BodyReading | undefined {
+    const { answer, clock } = this;
     if (this.isClosed) body?.close();
-    if (clock.error !== undefined) throw clock.error;
-    return body && new BodyReading(answer, body, clock);
+    if (clock?.error !== undefined) throw clock.error;
+    return body && clock && new BodyReading(answer, body, clock);
   }
 
   private closeBody(): void {
@@ -217,6 +250,8 @@ function untilAborted(opening: Promise<ResponseBody | undefined>, signal: AbortS
 class BodyReading {
   /** `true` once nothing of the body is left. */
   isOver = false;
+  /** What was taken last; undefined once the answer is complete, or the signal is aborted. */
+  events: readonly ModelEvent[] | undefined = [];
   private readonly decoder: AnswerDecoder;
 
   constructor(
@@ -227,23 +262,27 @@ class BodyReading {
     this.decoder = new AnswerDecoder(answer);
   }
 
-  /** Reads the next events; undefined once the answer is complete, or the signal is aborted. */
-  async next(signal: AbortSignal | undefined): Promise<readonly ModelEvent[] | undefined> {
-    const { decoder, clock, body } = this;
-    while (!decoder.done) {
-      clock.listen();
-      const reading = body.read();
-      const bytes = reading instanceof Promise ? await reading.catch((error: unknown) => this.broken(error)) : reading;
-      clock.pause();
-      if (clock.error !== undefined && !this.answer.isWhole) throw clock.error;
-      if (signal?.aborted) return undefined;
-      const events = this.decoded(bytes);
-      if (this.isWhollyHere) await this.finish();
-      if (events.length > 0) return events;
-    }
+  /** Reads the next bytes; a promise where they have to be waited for. */
+  read(): Uint8Array | undefined | Promise<Uint8Array | undefined> {
+    if (this.decoder.done) return undefined;
+    this.clock.listen();
+    return this.body.read();
+  }
+
+  /** Takes what was read. Returns a promise while the end of the body is read, behind that of the answer. */
+  take(bytes: Uint8Array | undefined, signal: AbortSignal | undefined): Promise<void> | undefined {
+    const { decoder } = this;
+    this.events = decoder.done ? undefined : this.eventsIn(bytes, signal);
+    if (this.events !== undefined) return this.isWhollyHere ? this.finish() : undefined;
     if (decoder.failure !== undefined) throw decoder.failure;
-    await this.finish();
-    return undefined;
+    return decoder.done ? this.finish() : undefined;
+  }
+
+  private eventsIn(bytes: Uint8Array | undefined, signal: AbortSignal | undefined): readonly ModelEvent[] | undefined {
+    const { clock } = this;
+    clock.pause();
+    if (clock.error !== undefined && !this.answer.isWhole) throw clock.error;
+    return signal?.aborted ? undefined : this.decoded(bytes);
   }
 
   private get isWhollyHere(): boolean {
@@ -267,8 +306,8 @@ class BodyReading {
   }
 
   /** A broken connection is the end where the answer is whole, and where it was closed here. */
-  private broken(error: unknown): undefined {
-    if (!this.answer.isWhole && !this.body.isAborted) throw fromReadError(error);
+  breakOff(error: unknown): void {
+    if (!this.answer.isWhole && !this.body.signal?.aborted) throw fromReadError(error);
   }
 
   private identified(finish: ModelFinish): ModelFinish {
@@ -318,7 +357,7 @@ const DRAIN_MS = 250;
 export class ResponseBody {
   constructor(
     private readonly bytes: ByteSource | undefined,
-    private readonly signal?: AbortSignal,
+    readonly signal?: AbortSignal,
     /** The provider's id of the request. */
     readonly requestId?: string,
   ) {
@@ -329,10 +368,6 @@ export class ResponseBody {
   /** `true` once all of it is here, though it may not be read yet. */
   get isComplete(): boolean {
     return this.bytes?.isComplete === true;
-  }
-
-  get isAborted(): boolean {
-    return this.signal?.aborted ?? false;
   }
 
   /** Reads the next bytes; undefined at the end. A promise where they have to be waited for; it rejects when the connection breaks. */

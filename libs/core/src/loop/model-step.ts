@@ -179,8 +179,8 @@ export async function readModel(model: LanguageModel, request: ModelRequest, rea
   const asked = { ...request, timeLimits: { firstByteMs, firstContentMs, idleMs } };
   let events: InterruptibleBatches | undefined;
   try {
-    const asking = model.controls === 'time' ? new RetriedModel(model) : model;
-    events = new InterruptibleBatches(streamAttempt(asking, asked, signal), signal);
+    const answer = streamAttempt(model.controls === 'time' ? new RetriedModel(model) : model, asked, signal);
+    events = new InterruptibleBatches(answer, signal);
     for (let batch = await events.next(); batch; batch = events.hasEnded ? undefined : await events.next()) {
       const slowReader = takeAll(batch, take, signal);
       if (slowReader) await slowReader;

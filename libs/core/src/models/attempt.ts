@@ -92,7 +92,7 @@ const SILENT: ReadonlySet<ModelEvent['type']> = new Set<ModelEvent['type']>(['us
  * content was handed out, it cannot.
  */
 export class Attempt implements EventBatches {
-  private shown = false;
+  hasShown = false;
   private reported = NO_USAGE;
   private readonly held: ModelEvent[] = [];
   private batches: EventBatches | undefined;
@@ -115,11 +115,7 @@ export class Attempt implements EventBatches {
 
   /** An answer that has shown nothing has not ended well, and is asked again for its failure. */
   get hasEnded(): boolean {
-    return this.shown && this.batches?.hasEnded === true;
-  }
-
-  get hasShown(): boolean {
-    return this.shown;
+    return this.hasShown && this.batches?.hasEnded === true;
   }
 
   /**
@@ -128,14 +124,21 @@ export class Attempt implements EventBatches {
    * @throws the model's error, or a retryable `ModelError` for an answer that ended before it began
    */
   async next(): Promise<readonly ModelEvent[] | undefined> {
-    const { model, request, signal } = this;
-    const batches = (this.batches ??= batchesOf(streamAttempt(model, request, signal)));
     for (;;) {
-      const said = await batches.next();
-      if (!said && !this.shown && !signal.aborted) throw brokenOff(model);
-      const events = said && this.toShow(said);
+      const events = this.taken(await this.reading.next());
       if (events?.length !== 0) return events;
     }
+  }
+
+  /** The reading of the model's answer, for a reader that waits for it itself and shows what is `taken`. */
+  get reading(): EventBatches {
+    return (this.batches ??= batchesOf(streamAttempt(this.model, this.request, this.signal)));
+  }
+
+  /** @throws ModelError that is retryable, for an answer that ended before it began */
+  taken(said: readonly ModelEvent[] | undefined): readonly ModelEvent[] | undefined {
+    if (!said && !this.hasShown && !this.signal.aborted) throw brokenOff(this.model);
+    return said && this.toShow(said);
   }
 
   close(): void | Promise<void> {
@@ -144,13 +147,13 @@ export class Attempt implements EventBatches {
 
   private toShow(said: readonly ModelEvent[]): readonly ModelEvent[] {
     const events = said.map((event) => this.counted(event));
-    if (this.shown) return events;
+    if (this.hasShown) return events;
     const first = events.findIndex(({ type }) => !SILENT.has(type));
     this.held.push(...(first < 0 ? events : events.slice(0, first)));
     const [content, ...others] = first < 0 ? [] : events.slice(first);
     if (!content) return [];
     if (content.type === 'finish' && content.finishReason === 'incomplete') throw brokenOff(this.model);
-    this.shown = true;
+    this.hasShown = true;
     const before: readonly ModelEvent[] = this.before === NO_USAGE ? [] : [{ type: 'usage', usage: this.spent }];
     return [...before, ...this.held.splice(0), content, ...others];
   }

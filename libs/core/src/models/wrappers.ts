@@ -86,7 +86,8 @@ class RetriedAnswer implements EventBatches {
     while (!signal.aborted && !this.failure) {
       const attempt = (this.attempt ??= new Attempt(model, request, signal, this.spent));
       try {
-        return await attempt.next();
+        const events = attempt.taken(await attempt.reading.next());
+        if (events?.length !== 0) return events;
       } catch (error) {
         const used = await this.tried(attempt, error);
         if (used.length > 0) return used;
