@@ -5,6 +5,7 @@ import {
   type Link,
   type Span,
   SpanKind,
+  type SpanOptions,
   SpanStatusCode,
   trace,
   type Tracer,
@@ -41,8 +42,8 @@ export class LoopInstrumentation extends Instrumentation {
     const links = run.resumedFrom === undefined ? [] : linksTo(run.resumedFrom);
     const name = run.loop === undefined ? 'invoke_agent' : `invoke_agent ${run.loop}`;
     if (run.queuedMs !== undefined) this.metrics.queued(run, run.queuedMs);
-    const span = this.tracer.startSpan(name, { kind: SpanKind.INTERNAL, attributes: runAttributes(run), links });
-    return within(span, work, (end, seconds) => {
+    const options = { kind: SpanKind.INTERNAL, attributes: runAttributes(run), links };
+    return this.within(name, options, work, (end, span, seconds) => {
       this.metrics.runEnded(run, end ?? {}, seconds);
       if (!end) return;
       const { finish, usage, step } = end;
@@ -59,8 +60,7 @@ export class LoopInstrumentation extends Instrumentation {
 
   override model<Asked extends InstrumentedAnswer>(call: InstrumentedModelCall, work: () => Promise<Asked>): Promise<Asked> {
     const attributes = { [GEN_AI.operation]: 'chat', [GEN_AI.provider]: call.provider, [GEN_AI.requestModel]: call.modelId };
-    const span = this.tracer.startSpan(`chat ${call.modelId}`, { kind: SpanKind.CLIENT, attributes });
-    return within(span, work, (asked, seconds) => {
+    return this.within(`chat ${call.modelId}`, { kind: SpanKind.CLIENT, attributes }, work, (asked, span, seconds) => {
       const errorType = asked?.failure === undefined ? undefined : typeOf(asked.failure);
       this.metrics.answered(call, asked?.answer, errorType, seconds);
       if (errorType !== undefined) fail(span, errorType);
@@ -74,8 +74,7 @@ export class LoopInstrumentation extends Instrumentation {
   }
 
   override tool<Outcome extends InstrumentedOutcome>(call: InstrumentedToolCall, work: () => Promise<Outcome>): Promise<Outcome> {
-    const span = this.tracer.startSpan('execute_tool');
-    return within(span, work, (outcome, seconds) => {
+    return this.within('execute_tool', {}, work, (outcome, span, seconds) => {
       if (!outcome) return;
       const { record, isPending } = outcome;
       if (!isPending) this.metrics.called(call, record, seconds);
@@ -92,6 +91,29 @@ export class LoopInstrumentation extends Instrumentation {
   override traceContext(): string | undefined {
     const now = trace.getActiveSpan()?.spanContext();
     return now && `00-${now.traceId}-${now.spanId}-${now.traceFlags.toString(16).padStart(2, '0')}`;
+  }
+
+  /** Runs work within a span, and ends the span with it. Without a result the work has failed, which the loop itself never does. */
+  private async within<Result>(
+    name: string,
+    options: SpanOptions,
+    work: () => Promise<Result>,
+    ended: (result: Result | undefined, span: Span, seconds: number) => void,
+  ): Promise<Result> {
+    const around = context.active(); // looked up once: the tracer would do so again
+    const span = this.tracer.startSpan(name, options, around);
+    const startedAt = performance.now();
+    let result: Result | undefined;
+    try {
+      result = await context.with(trace.setSpan(new Layer(around), span), work);
+      return result;
+    } catch (error) {
+      fail(span, typeOf(error));
+      throw error;
+    } finally {
+      ended(result, span, (performance.now() - startedAt) / 1000);
+      span.end();
+    }
   }
 }
 
@@ -116,26 +138,6 @@ class Layer implements Context {
 
   deleteValue(key: symbol): Context {
     return this.setValue(key, undefined);
-  }
-}
-
-/** Runs work within a span, and ends the span with it. Without a result the work has failed, which the loop itself never does. */
-async function within<Result>(
-  span: Span,
-  work: () => Promise<Result>,
-  ended: (result: Result | undefined, seconds: number) => void,
-): Promise<Result> {
-  const startedAt = performance.now();
-  let result: Result | undefined;
-  try {
-    result = await context.with(trace.setSpan(new Layer(context.active()), span), work);
-    return result;
-  } catch (error) {
-    fail(span, typeOf(error));
-    throw error;
-  } finally {
-    ended(result, (performance.now() - startedAt) / 1000);
-    span.end();
   }
 }
 
