@@ -1,7 +1,9 @@
 /**
- * A process that prints how many bytes of the heap a step takes, round by round, while nothing is collected: over the provider whose address is its argument. It needs
- * `--expose-gc`, and a young generation that holds a run.
+ * A process that prints how many bytes of the heap a step takes, round by round, while nothing is collected, and how many hashes: over the provider whose address is its
+ * argument. It needs `--expose-gc`, and a young generation that holds a run.
  */
+import crypto from 'node:crypto';
+import { syncBuiltinESMExports } from 'node:module';
 import { Injectable } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { LlmTool, ToolLoopModule, ToolLoopService, ToolProvider } from '@toolloop/core';
@@ -39,5 +41,25 @@ async function bytesOf(steps: number): Promise<number> {
 for (let run = 0; run < WARM_RUNS; run += 1) await bytesOf(MANY);
 const perStep: number[] = [];
 for (let round = 0; round < ROUNDS; round += 1) perStep.push(((await bytesOf(MANY)) - (await bytesOf(FEW))) / (MANY - FEW));
-console.log(JSON.stringify(perStep.map(Math.round)));
+
+/** Counts the hashes of a run, those of signatures included: each is one call of `hash`, or a stream. */
+async function hashesOf(steps: number): Promise<number> {
+  const { createHash, createHmac, hash } = crypto;
+  let hashes = 0;
+  const counted = <Made>(make: (...args: never[]) => Made): ((...args: never[]) => Made) => {
+    return (...args) => {
+      hashes += 1;
+      return make(...args);
+    };
+  };
+  Object.assign(crypto, { createHash: counted(createHash), createHmac: counted(createHmac), hash: counted(hash) });
+  syncBuiltinESMExports();
+  await bytesOf(steps);
+  Object.assign(crypto, { createHash, createHmac, hash });
+  syncBuiltinESMExports();
+  return hashes;
+}
+
+const hashes = ((await hashesOf(MANY)) - (await hashesOf(FEW))) / (MANY - FEW);
+console.log(JSON.stringify({ bytes: perStep.map(Math.round), hashes }));
 await app.close();

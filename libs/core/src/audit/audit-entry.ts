@@ -21,7 +21,7 @@ export function sealed(content: object, at: string, { tenant, sequence, hash }: 
   const stamp = { version: 1, tenant, sequence: sequence + 1, at, keyId, previousHash: hash, hash: undefined };
   const unsigned = { ...content, ...stamp };
   const ordered = inOrder(unsigned);
-  const text = ordered ? textOf(ordered) : canonicalObject(unsigned);
+  const text = ordered ? (JSON.stringify(ordered) as `{${string}`) : canonicalObject(unsigned);
   if (text.length > MOST_CHARACTERS) throw new RangeError(`The entry has ${text.length} characters; at most ${MOST_CHARACTERS} are kept.`);
   const entry = ordered ?? (JSON.parse(text) as Record<string, unknown>);
   entry['hash'] = keyring.sign(text);
@@ -119,10 +119,6 @@ function copied(value: unknown): unknown {
 function copiedList(values: readonly unknown[]): readonly unknown[] | undefined {
   const copies = values.map(copied);
   return copies.includes(undefined) ? undefined : Object.freeze(copies);
-}
-
-function textOf(ordered: object): `{${string}` {
-  return JSON.stringify(ordered) as `{${string}`;
 }
 
 function deepFrozen(value: unknown): unknown {

@@ -138,15 +138,13 @@ function nextBatch(tenant: string, { uses, windows }: TenantUses): UsageBatch {
   return { batchId: randomUUID(), tenant, increments: taken.map(([, use]) => use), ...(counted.length > 0 && { windows: counted }) };
 }
 
-/** A run counts the calls of a tool by one increment, whose key is written once. */
-const keys = new WeakMap<UsageIncrement, string>();
+function keyOf({ id, day, actor, tool, model }: UsageIncrement): string {
+  return id ?? `${day} ${withLength(actor)} ${withLength(tool)} ${withLength(model)}`;
+}
 
-function keyOf(use: UsageIncrement): string {
-  const known = use.id ?? keys.get(use);
-  if (known !== undefined) return known;
-  const key = JSON.stringify([use.day, use.actor, use.tool, use.model]);
-  keys.set(use, key);
-  return key;
+/** Two uses share a key by no chance: the length tells where a name ends, and a dash that there is none. */
+function withLength(name: string | undefined): string {
+  return name === undefined ? '-' : `${name.length}:${name}`;
 }
 
 function sumOf(one: UsageIncrement, two: UsageIncrement): UsageIncrement {
