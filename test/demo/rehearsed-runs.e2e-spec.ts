@@ -101,4 +101,18 @@ describe('a rehearsal with another model or policy, over HTTP', () => {
       body: { code: 'unknown_run' },
     });
   });
+
+  it('is refused for a run that is not durable, and so is a fork of it, with what to do', async () => {
+    await (await ask(desk, 'ops', { message: QUESTION })).text();
+    const { body: runs } = await got<readonly { readonly runId: string; readonly durable: boolean }[]>('ops', '/runs');
+    const runId = runs.find(({ durable }) => !durable)?.runId ?? '';
+    for (const [path, body, done] of [
+      ['rehearse', { policy: 'careful' }, 'rehearsed'],
+      ['fork', { step: 1 }, 'forked'],
+    ] as const)
+      expect(await sent('ops', `/runs/${runId}/${path}`, body)).toMatchObject({
+        status: 404,
+        body: { message: expect.stringContaining(`so that it cannot be ${done}. Ask with "durable": true`) },
+      });
+  });
 });

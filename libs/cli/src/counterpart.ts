@@ -98,10 +98,12 @@ class RemoteApplication implements Counterpart {
   readonly isAlone = false;
   private readonly client: ToolLoopClient;
 
-  /** @throws {CommandError} For what is no address. */
+  /** @throws {CommandError} For what is no address, and for a token that no request can carry. */
   constructor(url: string) {
     if (!/^https?:/i.test(url) || !URL.canParse(url)) throw new CommandError(`--url ${url} is no address such as http://127.0.0.1:3000.`);
     const token = process.env['TOOLLOOP_TOKEN'];
+    if (token && NO_HEADER.test(token))
+      throw new CommandError('The token in TOOLLOOP_TOKEN has a character that no header can carry, such as the end of a line.');
     const headers: Readonly<Record<string, string>> = token ? { authorization: `Bearer ${token}` } : {};
     const reach: typeof fetch = async (input, init) => {
       const response = await fetch(input, init).catch((error: unknown) => Promise.reject(unreachable(url, error)));
@@ -155,6 +157,9 @@ class RemoteApplication implements Counterpart {
     return Promise.resolve();
   }
 }
+
+/** The characters that the platform refuses in a header, with an error that tells the token. */
+const NO_HEADER = /[^\t\u0020-\u007e\u0080-\u00ff]/;
 
 /** Resolves once a run has ended. */
 async function ended(events: AsyncIterable<LoopEvent>): Promise<void> {

@@ -10,6 +10,7 @@ import type {
   ListedTool,
   MadeCall,
   PendingReply,
+  RehearsedRun,
   Run,
   ToolFailure,
   WaitingRequest,
@@ -199,7 +200,7 @@ export async function runsOf(counterpart: Counterpart, status?: string): Promise
 }
 
 /**
- * Rehearses a run with another model or policy; exits with 1 where a decision turns out otherwise.
+ * Rehearses a run with another model or policy; exits with 1 where a decision turns out otherwise, and where the other model has come to no answer.
  *
  * @throws {CommandError} Where neither is named, with those that there are.
  */
@@ -211,8 +212,15 @@ export async function rehearsalOf(counterpart: Counterpart, runId: string, terms
   const value = await counterpart.rehearse(runId, terms);
   const flips = value.calls.filter(({ flipped }) => flipped).length;
   const lines = table(value.calls.map(comparedWords));
-  const text = `${flips} of ${value.calls.length} decisions would turn out otherwise.`;
-  return { value, text: value.calls.length === 0 ? text : `${text}\n${lines}`, exitCode: flips === 0 ? 0 : 1 };
+  const unfinished = unfinishedWords(value);
+  const text = `${unfinished}${flips} of ${value.calls.length} decisions would turn out otherwise.`;
+  return { value, text: value.calls.length === 0 ? text : `${text}\n${lines}`, exitCode: flips === 0 && unfinished === '' ? 0 : 1 };
+}
+
+/** Says of a rehearsal whose model has come to no answer how it ended: no decision has turned out otherwise in calls that were never made. */
+function unfinishedWords({ finishReason = 'stop', rehearsedBy = '' }: RehearsedRun): string {
+  if (finishReason === 'stop') return '';
+  return `The other model has come to no answer: its run ${rehearsedBy} ended as "${finishReason}", so the calls below are not all that it would make.\n`;
 }
 
 function namesIn(names: readonly string[]): string {

@@ -40,6 +40,18 @@ describe('toolloop call', () => {
   });
 });
 
+describe('a token that no header can carry', () => {
+  it('is refused, and not told to the terminal, as the platform does', async () => {
+    process.env['TOOLLOOP_TOKEN'] = 'secret\nof-alice';
+    const told = await counterpartOf({ url: served.url }).then(toolsOf).catch(failureOf);
+    process.env['TOOLLOOP_TOKEN'] = 'alice';
+    expect([told, await counterpartOf({ url: served.url }).then(() => 'taken')]).toEqual([
+      'The token in TOOLLOOP_TOKEN has a character that no header can carry, such as the end of a line.',
+      'taken',
+    ]);
+  });
+});
+
 describe('an address without the prefix of the routes', () => {
   it('is told so, with one that could be meant', async () => {
     const told = await toolsOf(await at('/')).catch(failureOf);

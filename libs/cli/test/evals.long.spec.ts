@@ -63,10 +63,15 @@ describe('toolloop runs rehearse', () => {
     ]);
   });
 
+  it('says that a model has come to no answer, and exits with 1: calls that were never made turn out like none', async () => {
+    const { code, stdout } = await rehearse('--model', 'mute');
+    expect([code, stdout]).toEqual([1, expect.stringMatching(/come to no answer: its run \S+ ended as "error".*\n0 of 1 decisions/)]);
+  });
+
   it('names those there are where it is told none, or another', async () => {
     expect(await rehearse()).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('Name --model (other), --policy (strict), or both.'),
+      stderr: expect.stringContaining('Name --model (other, mute), --policy (strict), or both.'),
     });
     expect(await rehearse('--policy', 'lax')).toMatchObject({ code: 2, stderr: expect.stringContaining('Known: strict.') });
   });
@@ -121,7 +126,7 @@ describe('a stored run', () => {
   });
 
   it.each<[string, readonly string[], string]>([
-    ['a run of no one', ['runs', 'case', 'r-0'], 'No run "r-0" is yours.'],
+    ['a run of no one', ['runs', 'case', 'r-0'], 'No run "r-0" of yours is stored'],
     ['another word', ['eval', 'verdict', 'r-0', 'perhaps'], 'A verdict is right or wrong, not "perhaps".'],
   ])('is not asked for with %s', async (_what, args, words) => {
     const { code, stderr } = await toolloop([...args], {

@@ -55,7 +55,7 @@ const refund = tool({
       model: new ScriptedModel([calls(call('orders__refund', { orderId: 'o-1' })), text('It is refunded.')], { perRun: true }),
       policy: { version: '1', flow: 'off', allow: ['orders__*'] },
       tools: [refund],
-      models: { other: new ScriptedModel([text('I do not refund.')], { perRun: true }) },
+      models: { other: new ScriptedModel([text('I do not refund.')], { perRun: true }), mute: new ScriptedModel([]) },
       candidates: { strict: { version: '2', flow: 'off', allow: ['orders__*'], requireApproval: [{ tools: ['orders__refund'] }] } },
       operators: (_actor, action) => action === 'replay',
     }),

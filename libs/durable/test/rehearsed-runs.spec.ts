@@ -38,12 +38,24 @@ class Promises extends PolicyEngine {
   override decide = this.promise as unknown as PolicyEngine['decide'];
 }
 
+/** Answers as no engine may that is written in TypeScript. */
+class Mumbles extends PolicyEngine {
+  constructor(private readonly answer: object) {
+    super();
+  }
+
+  override decide = (() => this.answer) as unknown as PolicyEngine['decide'];
+}
+
 const candidates: NonNullable<ProcessOptions['candidates']> = {
   strict: noActs,
   asking,
   throws: new Throws(),
   hangs: new Promises(() => new Promise<never>(() => undefined)),
   rejects: new Promises(() => Promise.reject(new Error('boom'))),
+  'has no rule': new Mumbles({ kind: 'allow' }),
+  'says what is no JSON': new Mumbles({ kind: 'deny', rule: 'x', reason: 'x', policyVersion: 1n }),
+  'names no approvers': new Mumbles({ kind: 'require_approval', rule: 'x', reason: 'x', policyVersion: 'x', approval: 'mia' }),
 };
 
 /** A hold of its own of what keeps runs, for each world. */
@@ -105,7 +117,7 @@ describe('a rehearsal of a recorded run', () => {
     const begun = await desk.rehearsals.rehearse(runId, { model: 'careful' }, alice);
     expect(begun).toMatchObject({ runId, model: 'careful', isOver: false, calls: [] });
     const rehearsal = await over(desk, begun);
-    expect(rehearsal).toMatchObject({ runId, rehearsedBy: begun.rehearsedBy, model: 'careful', isOver: true });
+    expect(rehearsal).toMatchObject({ runId, rehearsedBy: begun.rehearsedBy, model: 'careful', isOver: true, finishReason: 'stop' });
     expect(inShort(rehearsal)).toEqual([
       'desk__look allow allow',
       'desk__act allow - not_made',
@@ -149,13 +161,17 @@ describe('a rehearsal of a recorded run', () => {
     expect(shared.effects).toEqual([]);
   });
 
-  it.each(['throws', 'hangs', 'rejects'])('counts a candidate that %s as one that denies, and stays up', async (policy) => {
-    const desk = await start(world(), script(), { operators, candidates });
-    const runId = await recorded(desk);
-    const rehearsal = await desk.rehearsals.rehearse(runId, { policy }, ops);
-    expect(rehearsal.calls.map(({ candidate }) => candidate?.rule)).toEqual(['engine', 'engine', 'engine']);
-    expect(inShort(rehearsal)[0]).toBe('desk__look allow deny flipped');
-  });
+  it.each(['throws', 'hangs', 'rejects', 'has no rule', 'says what is no JSON', 'names no approvers'])(
+    'counts a candidate that %s as one that denies, and stays up',
+    async (policy) => {
+      const desk = await start(world(), script(), { operators, candidates });
+      const runId = await recorded(desk);
+      const rehearsal = await desk.rehearsals.rehearse(runId, { policy }, ops);
+      expect(JSON.stringify(rehearsal)).toContain('The policy engine failed.');
+      expect(rehearsal.calls.map(({ candidate }) => candidate?.rule)).toEqual(['engine', 'engine', 'engine']);
+      expect(inShort(rehearsal)[0]).toBe('desk__look allow deny flipped');
+    },
+  );
 
   it('ends with an error where the other model hangs, and the recorded run stays as it was', async () => {
     const shared = world();
@@ -169,11 +185,9 @@ describe('a rehearsal of a recorded run', () => {
     const begun = await desk.rehearsals.rehearse(runId, { model: 'stuck' }, alice);
     await until(desk, begun.rehearsedBy ?? '', 'running');
     await desk.runs.cancel(begun.rehearsedBy ?? '', alice);
-    expect(inShort(await over(desk, begun))).toEqual([
-      'desk__look allow - not_made',
-      'desk__act allow - not_made',
-      'desk__act allow - not_made',
-    ]);
+    const rehearsal = await over(desk, begun);
+    expect(rehearsal.finishReason).toBe('aborted');
+    expect(inShort(rehearsal)).toEqual(['desk__look allow - not_made', 'desk__act allow - not_made', 'desk__act allow - not_made']);
     expect(await desk.runs.get(runId, alice)).toMatchObject({ status: 'ended', finishReason: 'stop' });
   });
 
@@ -183,7 +197,7 @@ describe('a rehearsal of a recorded run', () => {
     expect(await desk.rehearsals.choices(ops)).toEqual({ models: ['careful'], policies: Object.keys(candidates) });
     const { rehearsals } = desk;
     await expect(rehearsals.rehearse(runId, { policy: 'other' }, ops)).rejects.toThrow(
-      'No policy is named "other". Known: strict, asking, throws, hangs, rejects.',
+      'No policy is named "other". Known: strict, asking, throws, hangs, rejects, has no rule',
     );
     await expect(rehearsals.rehearse(runId, { policy: 'constructor' }, ops)).rejects.toThrow('No policy is named "constructor".');
     await expect(rehearsals.rehearse(runId, { model: 'other' }, alice)).rejects.toThrow('No model is named "other". Known: careful.');

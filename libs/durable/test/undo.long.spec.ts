@@ -208,7 +208,9 @@ describe('the undoing of a run', () => {
     const waiting = await loop.run({ prompt: 'Go on.', ...alice, durable: true });
     await expect(runs.undo(waiting.runId, alice)).rejects.toMatchObject({ message: expect.stringContaining('Cancel it first') });
     const suspended = await loop.run({ prompt: 'Go on.', ...alice });
-    await expect(runs.undo(suspended.runId, alice)).rejects.toMatchObject({ message: expect.stringContaining('not durable') });
+    await expect(runs.undo(suspended.runId, alice)).rejects.toMatchObject({
+      message: expect.stringContaining('not durable. Undo its directives one by one'),
+    });
     for (const id of ['', 'no such run', 7 as never, null as never])
       await expect(runs.undo(id, alice)).rejects.toMatchObject({ code: 'unknown_run' });
     await expect(runs.undo('no such run', ops)).rejects.toMatchObject({ code: 'unknown_run' });

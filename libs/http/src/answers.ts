@@ -333,6 +333,7 @@ export const ANSWERS = {
     model: optional(TEXT),
     policy: optional(TEXT),
     isOver: YES_OR_NO,
+    finishReason: optional(TEXT),
     calls: list(OPEN),
   }),
   PolicyStop: object<PolicyStop>({

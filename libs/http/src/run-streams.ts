@@ -79,7 +79,8 @@ export class RunStreams implements OnModuleDestroy {
 
   /** The events of a run that continues after an answer: those that follow, or all of a durable run. */
   async resume(runId: string, caller: Caller, terms: StreamTerms = {}): Promise<AsyncIterable<LoopEvent>> {
-    const handle = await this.runs.reopen(runId, await this.served.termsOf(caller));
+    const reopened = this.runs.reopen(runId, await this.served.termsOf(caller));
+    const handle = await this.ofStored({ runId, caller, done: 'resumed' }, reopened);
     if (!handle) return this.runs.read(runId, caller);
     return this.read(handle, caller, terms);
   }
@@ -174,19 +175,20 @@ export class RunStreams implements OnModuleDestroy {
   }
 
   /** Works with a stored run, and says of one that this process reads why it is not stored: the lists show either alike. */
-  async ofStored<Made>(runId: string, caller: Caller, work: Promise<Made>): Promise<Made> {
+  async ofStored<Made>({ runId, caller, done }: StoredWork, work: Promise<Made>): Promise<Made> {
     return work.catch((error: unknown) => {
       if (!isUnknownRun(error) || !this.find(runId, caller)) throw error;
-      throw new InvalidRequestError('unknown_run', `The run ${runId} ${NOT_STORED}`);
+      throw new InvalidRequestError('unknown_run', `The run ${runId} ${NOT_STORED} ${done}. ${INSTEAD[done]}`);
     });
   }
 
-  /** Ends a run that this process reads. Returns whether there is one. */
-  cancel(runId: string, caller: Caller, reason?: string): boolean {
+  /** Ends a run, whether this process reads it or it is stored. Does nothing where it has ended. */
+  async cancel(runId: string, caller: Caller, reason?: string): Promise<void> {
     const run = this.open.find(runId, this.callers.ownerOf(caller));
-    if (!run || run.hasEnded) return false;
-    run.cancel(reason);
-    return true;
+    if (run && !run.hasEnded) return run.cancel(reason);
+    await this.runs.cancel(runId, caller, reason).catch((error: unknown) => {
+      if (!run || !isUnknownRun(error)) throw error; // it has ended, and was not stored
+    });
   }
 
   /**
@@ -233,8 +235,22 @@ export class RunStreams implements OnModuleDestroy {
 
 const NOT_KEPT = `This run is not durable, and its events are not kept in this process. ${ADVICE} Where it waits, answer it, and read on with "resume".`;
 
-const NOT_STORED =
-  'is not durable: nothing is stored of it while it is read, nor once it has ended, so there are no calls to decide again. Ask with "durable": true, and rehearse that run.';
+/** A stored run, and the work that needs one. */
+interface StoredWork {
+  readonly runId: string;
+  readonly caller: Caller;
+  readonly done: 'rehearsed' | 'forked' | 'undone' | 'resumed';
+}
+
+const NOT_STORED = 'is not durable: nothing is stored of it while it is read, nor once it has ended, so that it cannot be';
+
+/** The advice in place of a work that only a stored run allows. */
+const INSTEAD: Readonly<Record<StoredWork['done'], string>> = {
+  rehearsed: 'Ask with "durable": true, and rehearse that run.',
+  forked: 'Ask with "durable": true, and fork that run.',
+  undone: 'Undo its directives one by one, or ask with "durable": true, and undo that run.',
+  resumed: 'Its events are read by "GET /runs/:runId/events", for a while.',
+};
 
 /** Adds what to do to an error about a run that this process does not know. */
 function withAdvice(error: unknown): never {

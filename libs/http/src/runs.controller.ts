@@ -92,14 +92,15 @@ export class RunsController {
     @ClientSignal() signal: AbortSignal,
   ): Promise<LoopResult> {
     const { output } = this.served.options;
-    const run = await this.served.loop.resume(runId, { ...(await this.served.termsOf(caller)), signal, ...(output && { output }) });
+    const request = { ...(await this.served.termsOf(caller)), signal, ...(output && { output }) };
+    const run = await this.streams.ofStored({ runId, caller, done: 'resumed' }, this.served.loop.resume(runId, request));
     return run.result;
   }
 
   @Post(':runId/cancel')
   @HttpCode(202)
   async cancel(@Param('runId') runId: string, @Body(STRICT) { reason }: StopRun, @CurrentCaller() caller: Caller): Promise<Run> {
-    if (!this.streams.cancel(runId, caller, reason)) await this.runs.cancel(runId, caller, reason);
+    await this.streams.cancel(runId, caller, reason);
     return this.get(runId, caller);
   }
 
@@ -107,19 +108,19 @@ export class RunsController {
   @Post(':runId/undo')
   @HttpCode(200)
   undo(@Param('runId') runId: string, @Body(STRICT) { reason }: StopRun, @CurrentCaller() caller: Caller): Promise<Undoing> {
-    return this.runs.undo(runId, caller, reason);
+    return this.streams.ofStored({ runId, caller, done: 'undone' }, this.runs.undo(runId, caller, reason));
   }
 
   /** Rehearses the run with another model, another policy or both. */
   @Post(':runId/rehearse')
   @HttpCode(200)
   rehearse(@Param('runId') runId: string, @Body(STRICT) order: RehearsalOrder, @CurrentCaller() caller: Caller): Promise<RehearsedRun> {
-    return this.streams.ofStored(runId, caller, this.rehearsals.rehearse(runId, order, caller));
+    return this.streams.ofStored({ runId, caller, done: 'rehearsed' }, this.rehearsals.rehearse(runId, order, caller));
   }
 
   @Get(':runId/rehearsal')
   rehearsal(@Param('runId') runId: string, @Query(STRICT) by: RehearsalBy, @CurrentCaller() caller: Caller): Promise<RehearsedRun> {
-    return this.streams.ofStored(runId, caller, this.rehearsals.compare(runId, by, caller));
+    return this.streams.ofStored({ runId, caller, done: 'rehearsed' }, this.rehearsals.compare(runId, by, caller));
   }
 
   @Post(':runId/fork')
@@ -131,7 +132,7 @@ export class RunsController {
     @Res({ passthrough: true }) response: unknown,
     @IdempotencyKey() requestId?: string,
   ): Promise<Run> {
-    const forked = await this.runs.fork(runId, step, caller, requestId);
+    const forked = await this.streams.ofStored({ runId, caller, done: 'forked' }, this.runs.fork(runId, step, caller, requestId));
     return this.accepted(`../${forked}`, { runId: forked, caller, response });
   }
 

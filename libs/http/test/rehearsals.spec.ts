@@ -98,8 +98,8 @@ describe('a rehearsal that a front end asks for', () => {
   });
 });
 
-describe('a rehearsal of a run that is not durable', () => {
-  it('says that nothing of it is stored and what to do, to the operator whose run it is, and to others what they read of a run that is not there', async () => {
+describe('a run that is not durable and has ended', () => {
+  it('says where it is rehearsed that nothing of it is stored and what to do, to the operator whose run it is, and to others what they read of a run that is not there', async () => {
     const served = await serveApp({ model: new ScriptedModel([text('Done.')]) });
     await (await ask(served, 'ops', { message: 'Go on.' })).text();
     const [run] = (await (await fetch(`${served.url}/runs`, { headers: headersOf('ops') })).json()) as { readonly runId: string }[];
@@ -114,5 +114,34 @@ describe('a rehearsal of a run that is not durable', () => {
     expect(refused).toEqual([403, expect.not.stringContaining('durable')]);
     const compared = await fetch(`${served.url}/runs/${runId}/rehearsal?policy=strict`, { headers: headersOf('ops') });
     expect([compared.status, await compared.text()]).toEqual([404, expect.stringContaining('is not durable')]);
+  });
+
+  it.each([
+    ['undo', 'cannot be undone. Undo its directives one by one'],
+    ['resume', 'cannot be resumed. Its events are read by'],
+    ['resume/answer', 'cannot be resumed. Its events are read by'],
+  ])(
+    'says the same to the person whose run it is where it is asked to %s, and to others that there is none of theirs',
+    async (path, said) => {
+      const served = await serveApp({ model: new ScriptedModel([text('Done.')]) });
+      await (await ask(served, 'alice', { message: 'Go on.' })).text();
+      const [run] = (await (await fetch(`${served.url}/runs`, { headers: headersOf('alice') })).json()) as { readonly runId: string }[];
+      for (const [person, told] of [
+        ['alice', said],
+        ['carl', 'of yours'],
+      ] as const) {
+        const response = await ask(served, person, {}, `/runs/${run?.runId ?? ''}/${path}`);
+        expect([person, response.status, await response.text()]).toEqual([person, 404, expect.stringContaining(told)]);
+      }
+    },
+  );
+
+  it('is as it was where it has ended and is cancelled', async () => {
+    const served = await serveApp({ model: new ScriptedModel([text('Done.')]) });
+    await (await ask(served, 'alice', { message: 'Go on.' })).text();
+    const [run] = (await (await fetch(`${served.url}/runs`, { headers: headersOf('alice') })).json()) as { readonly runId: string }[];
+    const cancelled = await ask(served, 'alice', {}, `/runs/${run?.runId ?? ''}/cancel`);
+    expect([cancelled.status, await cancelled.json()]).toEqual([202, run]);
+    expect((await ask(served, 'carl', {}, `/runs/${run?.runId ?? ''}/cancel`)).status).toBe(404);
   });
 });

@@ -268,16 +268,3 @@ export interface ComparedCall {
   /** The reason why there is no decision of the candidate. */
   readonly why?: 'not_made' | 'tool_gone' | 'no_arguments' | 'sub_run';
 }
-
-/** A run as another model, other policies or both would have it. Nothing of it is performed. */
-export interface RehearsedRun {
-  /** The recorded run. */
-  readonly runId: string;
-  /** The run in which a model was asked again; absent where calls were only decided again. */
-  readonly rehearsedBy?: string;
-  readonly model?: string;
-  readonly policy?: string;
-  /** False while the rehearsal has not ended: then these are its calls so far. */
-  readonly isOver: boolean;
-  readonly calls: readonly ComparedCall[];
-}

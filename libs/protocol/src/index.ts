@@ -76,7 +76,6 @@ export type {
   RehearsalDecision,
   RehearsalRequest,
   RehearsedCall,
-  RehearsedRun,
   ToolPreview,
   WaitingCall,
 } from './decision.js';
@@ -86,6 +85,7 @@ export type {
   LoopResult,
   RehearsalChange,
   RehearsalReport,
+  RehearsedRun,
   ReportedCall,
   RunFailure,
   SubRunRecord,

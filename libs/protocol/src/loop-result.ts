@@ -1,5 +1,5 @@
 import type { ModelErrorCode } from './errors.js';
-import type { Decision, RehearsedCall } from './decision.js';
+import type { ComparedCall, Decision, RehearsedCall } from './decision.js';
 import type { JsonObject, JsonValue } from './json.js';
 import type { Citation, Message, RecordedAttachment, Usage } from './message.js';
 import type { ArgumentProblem, EntityReference, ToolEffect, ToolSpec } from './tool-definition.js';
@@ -195,4 +195,19 @@ export interface SubRunRecord {
   readonly usage: Usage;
   /** The calls of the sub-run, in the ui projection. Absent in events, where each call has events of its own. */
   readonly toolCalls?: readonly ToolInvocationRecord[];
+}
+
+/** A run as another model, other policies or both would have it. Nothing of it is performed. */
+export interface RehearsedRun {
+  /** The recorded run. */
+  readonly runId: string;
+  /** The run in which a model was asked again; absent where calls were only decided again. */
+  readonly rehearsedBy?: string;
+  readonly model?: string;
+  readonly policy?: string;
+  /** False while the rehearsal has not ended: then these are its calls so far. */
+  readonly isOver: boolean;
+  /** The end of the run in which a model was asked again, once it is over. Anything but `stop` says that these calls are not all that the model would have made. */
+  readonly finishReason?: FinishReason;
+  readonly calls: readonly ComparedCall[];
 }

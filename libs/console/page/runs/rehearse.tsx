@@ -165,7 +165,8 @@ function Choice({ label, names, name, choose }: ChoiceProps): ReactNode {
 }
 
 /** The decisions that were recorded beside those of the rehearsal. */
-function Comparison({ rehearsed: { calls, isOver, rehearsedBy } }: { readonly rehearsed: RehearsedRun }): ReactNode {
+function Comparison({ rehearsed }: { readonly rehearsed: RehearsedRun }): ReactNode {
+  const { calls, isOver, rehearsedBy, finishReason = 'stop' } = rehearsed;
   const { t } = useConsole().words;
   const flips = calls.filter(({ flipped }) => flipped).length;
   return (
@@ -174,6 +175,11 @@ function Comparison({ rehearsed: { calls, isOver, rehearsedBy } }: { readonly re
         {isOver ? <strong>{t('replay.changed', { n: flips })}</strong> : t('run.rehearseRunning')}{' '}
         {rehearsedBy !== undefined && <a href={hrefOf('runs', rehearsedBy)}>{t('run.rehearseOpen')}</a>}
       </p>
+      {finishReason !== 'stop' && (
+        <p className="problem" role="alert">
+          {t('run.rehearseUnfinished', { end: t(`finish.${finishReason}`) })}
+        </p>
+      )}
       {calls.length > 0 && (
         <div className="table-frame" tabIndex={0} role="group" aria-label={t('run.rehearseCompared')}>
           <table>

@@ -390,6 +390,8 @@ export const DE: Catalogue = {
   'run.rehearseCandidate': 'Geprobt',
   'run.rehearseFlipped': 'anders',
   'run.rehearseRunning': 'Das andere Modell antwortet.',
+  'run.rehearseUnfinished':
+    'Das andere Modell ist zu keiner Antwort gekommen; dies sind also nicht alle Aufrufe, die es machen würde. Sein Lauf: {end}.',
   'run.rehearseOpen': 'Die Probe öffnen',
   'run.rehearseMore': '{n} weitere {n|Aufruf|Aufrufe}',
   'rehearsed.not_made': 'nicht aufgerufen',

@@ -387,6 +387,7 @@ export const EN = {
   'run.rehearseCandidate': 'Rehearsed',
   'run.rehearseFlipped': 'otherwise',
   'run.rehearseRunning': 'The other model answers.',
+  'run.rehearseUnfinished': 'The other model has come to no answer, so these are not all the calls that it would make. Its run: {end}.',
   'run.rehearseOpen': 'Open the rehearsal',
   'run.rehearseMore': '{n} more {n|call|calls}',
   'rehearsed.not_made': 'not called',

@@ -121,7 +121,7 @@ export class RehearsalService<Actor = RegisteredActor> {
   }
 
   private async compared(run: RunRecord, policy: string | undefined): Promise<RehearsedRun> {
-    const { runId, status } = run;
+    const { runId } = run;
     const of = isRehearsal(run) ? await this.log.find(run.forkOf.runId) : undefined;
     if (!of && policy === undefined) throw invalid(`The run rehearses no other: name a policy. ${this.knownPolicies()}`);
     const saved = wholeRun(runId, await this.log.read(runId));
@@ -132,7 +132,7 @@ export class RehearsalService<Actor = RegisteredActor> {
     const recorded = madeIn(wholeRun(of.runId, await this.log.read(of.runId)));
     const model = run.request?.['model'];
     const terms = { ...(typeof model === 'string' && { model }), ...named };
-    return { runId: of.runId, rehearsedBy: runId, ...terms, isOver: status === 'ended', calls: paired(recorded, candidate) };
+    return { runId: of.runId, rehearsedBy: runId, ...terms, ...endOf(run), calls: paired(recorded, candidate) };
   }
 
   private async decidedBy(
@@ -192,12 +192,19 @@ function isRehearsal(run: RunRecord): run is RunRecord & Required<Pick<RunRecord
 
 const KINDS: ReadonlySet<unknown> = new Set<Decision['kind']>(['allow', 'deny', 'require_approval']);
 
+/** Tells whether an engine has answered with a decision that can be shown, and sent: a class of the application's may be written in JavaScript. */
+function isDecision(value: unknown): value is Decision {
+  if (!isRecord(value) || !KINDS.has(value['kind'])) return false;
+  const { rule, reason, policyVersion, approval = [] } = value;
+  return [rule, reason, policyVersion].every((text) => typeof text === 'string') && Array.isArray(approval) && approval.every(isRecord);
+}
+
 /** An engine of the application's as a candidate: what is no decision, such as a promise of one, is a failure, by which a call is denied. */
 function answering(name: string, engine: PolicyEngine): PolicyEngine {
   return {
     decide: (subject) => {
       const decision = engine.decide(subject);
-      if (isRecord(decision) && KINDS.has(decision.kind)) return decision;
+      if (isDecision(decision)) return decision;
       void Promise.resolve<unknown>(decision).catch(() => undefined);
       throw new TypeError(`The candidate "${name}" has not answered with a decision.`);
     },
@@ -209,6 +216,10 @@ function answering(name: string, engine: PolicyEngine): PolicyEngine {
       }
     },
   };
+}
+
+function endOf({ status, finishReason }: RunRecord): Pick<RehearsedRun, 'isOver' | 'finishReason'> {
+  return status === 'ended' ? { isOver: true, ...(finishReason && { finishReason }) } : { isOver: false };
 }
 
 /** The calls of a run about which policy was asked. Those of sub-runs stand for themselves in their call. */

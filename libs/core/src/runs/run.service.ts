@@ -244,7 +244,7 @@ export class RunService<Actor = RegisteredActor> implements OnModuleDestroy {
    * const forked = await runs.fork(runId, 2, { actor: user, tenant: user.tenantId });
    */
   async fork(runId: string, step: number, reader: RunReader<Actor>, requestId?: string): Promise<string> {
-    return this.opener.durable.fork(await this.findDurable(runId, reader), step, requestId);
+    return this.opener.durable.fork(asDurable(await this.find(runId, reader)), step, requestId);
   }
 
   /**
@@ -272,7 +272,7 @@ export class RunService<Actor = RegisteredActor> implements OnModuleDestroy {
     if (typeof runId !== 'string') throw unknownRun(runId);
     const isOperator = this.operators.may(person, 'undo');
     if (isOperator) await this.operators.use(person, 'undo', { details: { runId: runId.slice(0, 64) } });
-    const run = isOperator ? await this.log.find(runId) : await this.findDurable(runId, person);
+    const run = isOperator ? await this.log.find(runId) : await this.find(runId, person);
     if (run?.tenant !== person.tenant) throw unknownRun(runId);
     if (run.status === 'ended' && run.request) return run;
     throw invalid(run.request ? 'The run has not ended. Cancel it first.' : 'The run is not durable. Undo its directives one by one.');
@@ -288,10 +288,6 @@ export class RunService<Actor = RegisteredActor> implements OnModuleDestroy {
       if (isImpossible) return { ...call, status: 'not_possible', reason: error.message };
       throw error;
     }
-  }
-
-  private async findDurable(runId: string, reader: RunReader<Actor>): Promise<RunRecord> {
-    return asDurable(await this.find(runId, reader));
   }
 
   /** Finds a run of the reader, or one of another whom the reader may look at as an operator; that is in the audit. */
@@ -383,7 +379,7 @@ function unknown(runId: string): never {
 
 function unknownRun(runId: unknown): InvalidRequestError {
   const shown = typeof runId === 'string' ? ` ${JSON.stringify(runId.slice(0, 64))}` : '';
-  return new InvalidRequestError('unknown_run', `No run${shown} is yours.`);
+  return new InvalidRequestError('unknown_run', `No run${shown} of yours is stored: only durable runs are, and those that wait.`);
 }
 
 function invalid(message: string): InvalidRequestError {
