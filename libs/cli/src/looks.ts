@@ -274,11 +274,13 @@ export function placed(...parts: readonly string[]): string {
 /**
  * Opens a place of the console in the browser, which is the one that `BROWSER` names or that of the system.
  *
- * @throws {CommandError} For an application that is booted for the command, and where no browser can be started.
+ * @throws {CommandError} For an application that is booted for the command, a path that is an address, and where no browser can be started.
  */
 export async function opened({ url, console: path }: OpenOptions & { readonly url?: string }, place: string): Promise<Answer> {
   if (url === undefined)
     throw new CommandError('--open shows a page of an application that listens. Start it, and give --url; --app listens nowhere.');
+  if (/[:?#]/.test(path))
+    throw new CommandError('--console is a path below --url, such as "console", and no address. Give the address itself as --url.');
   const address = `${url.replace(/\/+$/, '')}/${path.replace(/^\/+|\/+$/g, '')}#/${place}`;
   const [command = '', ...args] = process.env['BROWSER'] ? [process.env['BROWSER']] : (BROWSERS[process.platform] ?? ['xdg-open']);
   const browser = spawn(command, [...args, address], { detached: true, stdio: 'ignore' });

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ScriptedModel } from '@toolloop/testing';
 import { closeApps, type Served, serveApp } from '../../http/test/served-app.js';
 import { type Counterpart, counterpartOf } from '../src/counterpart.js';
-import { calledBy, inboxOf, toolsOf } from '../src/looks.js';
+import { calledBy, inboxOf, opened, toolsOf } from '../src/looks.js';
 import { failureOf } from '../src/output.js';
 
 let served: Served;
@@ -50,6 +50,18 @@ describe('a token that no header can carry', () => {
       'taken',
     ]);
   });
+});
+
+describe('the path of the console', () => {
+  it.each(['http://localhost:3000/console', 'localhost:3000/console', 'console#/inbox', 'console?of=alice'])(
+    'is not %s, which is refused with what to give in its place',
+    async (path) => {
+      process.env['BROWSER'] = '/nowhere/browser';
+      const told = await opened({ url: served.url, console: path }, 'inbox').catch(failureOf);
+      delete process.env['BROWSER'];
+      expect(told).toBe('--console is a path below --url, such as "console", and no address. Give the address itself as --url.');
+    },
+  );
 });
 
 describe('an address without the prefix of the routes', () => {
