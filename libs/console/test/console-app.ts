@@ -56,7 +56,7 @@ interface ConsoleApp {
   readonly app: INestApplication;
 }
 
-type LoopParts = Partial<Pick<ToolLoopOptions, 'model' | 'policy' | 'tools' | 'operators' | 'audit'>>;
+type LoopParts = Partial<Pick<ToolLoopOptions, 'model' | 'policy' | 'tools' | 'operators' | 'audit' | 'models' | 'candidates'>>;
 type Options = ConsoleOptions & { readonly path?: string };
 
 /** The modules of an application with a console. */

@@ -25,7 +25,7 @@ export function Rehearse({ runId, conversationId, onClose }: RehearseProps): Rea
   const { client, words, announce } = useConsole();
   const { t } = words;
   const [question, setQuestion] = useState('');
-  const [problem, setProblem] = useState<string>();
+  const { isBusy, problem, begin, forget } = useWork();
   const { terms, choose, rehearsed, rehearse } = useComparison(runId);
   const isAsIs = terms.model === '' && terms.policy === '';
   const ask = async (): Promise<void> => {
@@ -33,9 +33,9 @@ export function Rehearse({ runId, conversationId, onClose }: RehearseProps): Rea
     announce(t('run.rehearseDone'));
     onClose();
   };
-  const act = (): void => {
-    setProblem(undefined);
-    (isAsIs ? ask() : rehearse()).catch((error: unknown) => setProblem(error instanceof Error ? error.message : String(error)));
+  const chooseAnew = (next: Terms): void => {
+    forget();
+    choose(next);
   };
   return (
     <dialog
@@ -46,9 +46,10 @@ export function Rehearse({ runId, conversationId, onClose }: RehearseProps): Rea
     >
       <h2>{t('run.rehearse')}</h2>
       <p>{t(isAsIs ? 'run.rehearseLead' : 'run.rehearseWithLead')}</p>
-      <Choices terms={terms} choose={choose} />
+      <Choices terms={terms} choose={chooseAnew} />
       {isAsIs && <Question {...{ conversationId, question, setQuestion, runId }} />}
       {rehearsed && <Comparison rehearsed={rehearsed} />}
+      {isBusy && rehearsed?.isOver !== false && <p role="status">{t('run.rehearseAsking')}</p>}
       {problem !== undefined && (
         <p className="problem" role="alert">
           {problem}
@@ -58,8 +59,8 @@ export function Rehearse({ runId, conversationId, onClose }: RehearseProps): Rea
         <button
           type="button"
           className="button primary"
-          disabled={(isAsIs && question.trim() === '') || rehearsed?.isOver === false}
-          onClick={act}
+          disabled={isBusy || (isAsIs && question.trim() === '')}
+          onClick={() => begin(isAsIs ? ask() : rehearse())}
         >
           {t('run.rehearseNow')}
         </button>
@@ -69,6 +70,29 @@ export function Rehearse({ runId, conversationId, onClose }: RehearseProps): Rea
       </div>
     </dialog>
   );
+}
+
+/** What is under way, or why it failed. */
+interface Work {
+  readonly isBusy: boolean;
+  readonly problem?: string;
+  readonly begin: (asked: Promise<void>) => void;
+  /** What is under way then says nothing any more: it is about terms that were left. */
+  readonly forget: () => void;
+}
+
+/** A rehearsal begins once, however often its button is pressed: a policy may take long to answer, and each question as it is makes a run. */
+function useWork(): Work {
+  const [{ asked, problem }, setWork] = useState<{ readonly asked?: Promise<void>; readonly problem?: string }>({});
+  const begin = (work: Promise<void>): void => {
+    const end = (ended: { readonly problem?: string }): void => setWork((now) => (now.asked === work ? ended : now));
+    setWork({ asked: work });
+    work.then(
+      () => end({}),
+      (error: unknown) => end({ problem: error instanceof Error ? error.message : String(error) }),
+    );
+  };
+  return { isBusy: asked !== undefined, ...(problem !== undefined && { problem }), begin, forget: () => setWork({}) };
 }
 
 interface ChosenComparison {

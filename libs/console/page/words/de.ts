@@ -389,6 +389,7 @@ export const DE: Catalogue = {
   'run.rehearseRecorded': 'Aufgezeichnet',
   'run.rehearseCandidate': 'Geprobt',
   'run.rehearseFlipped': 'anders',
+  'run.rehearseAsking': 'Der Lauf wird geprobt.',
   'run.rehearseRunning': 'Das andere Modell antwortet.',
   'run.rehearseUnfinished':
     'Das andere Modell ist zu keiner Antwort gekommen; dies sind also nicht alle Aufrufe, die es machen würde. Sein Lauf: {end}.',

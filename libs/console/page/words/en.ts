@@ -386,6 +386,7 @@ export const EN = {
   'run.rehearseRecorded': 'Recorded',
   'run.rehearseCandidate': 'Rehearsed',
   'run.rehearseFlipped': 'otherwise',
+  'run.rehearseAsking': 'The run is rehearsed.',
   'run.rehearseRunning': 'The other model answers.',
   'run.rehearseUnfinished': 'The other model has come to no answer, so these are not all the calls that it would make. Its run: {end}.',
   'run.rehearseOpen': 'Open the rehearsal',
