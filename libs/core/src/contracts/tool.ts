@@ -20,6 +20,7 @@ import {
   defineOptions,
   FUNCTION,
   ITS,
+  LABEL,
   listOf,
   needed,
   oneOf,
@@ -214,14 +215,6 @@ const NO_REASON: OptionRule<string> = {
 };
 
 const ALLOWANCE = defineOptions<ReservedAllowance>({ arguments: needed(listOf(TEXT, 'a list of names')), reason: needed(NO_REASON) });
-
-const MOST_OF_A_LABEL = 200;
-
-const LABEL: OptionRule<string> = {
-  wanted: `a text of 1 to ${MOST_OF_A_LABEL} characters in one line, without invisible ones`,
-  accept: (value) =>
-    typeof value === 'string' && value.trim() !== '' && value.length <= MOST_OF_A_LABEL && !/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(value),
-};
 
 const PRESENTATION = defineOptions<ToolPresentation>(
   {

@@ -104,7 +104,7 @@ export class ToolResolution {
     if (cause) return CallFailure.of('tool_gone', `The tools of that ${prefix} are no longer available. ${wayBack(cause)}`);
     // The instance is there, and this method of it may not be called.
     if (toolset.toolsOfInstance(instanceKey(declaredId, instanceId)).length > 0) return unknownMethod(declaredId, call);
-    const message = `There is no ${prefix} ${JSON.stringify(shortened(instanceId))} in this run. ${hintFor(instanceId, toolset.instanceIds(declaredId))}`;
+    const message = `There is no ${prefix} ${quotedId(instanceId)} in this run. ${hintFor(instanceId, toolset.instanceIds(declaredId))}`;
     return CallFailure.of('invalid_args', message, [{ pointer: '/id', message }]);
   }
 
@@ -223,11 +223,7 @@ function hintFor(instanceId: string, present: readonly string[]): string {
 }
 
 function quotedId(id: string): string {
-  return JSON.stringify(shortened(id));
-}
-
-function shortened(id: string): string {
-  return id.length > MOST_CHARACTERS ? `${id.slice(0, MOST_CHARACTERS)}…` : id;
+  return JSON.stringify(id.length > MOST_CHARACTERS ? `${id.slice(0, MOST_CHARACTERS)}…` : id);
 }
 
 /** The run whose actor a tool's own hook is asked about, and the limits on the answer. */

@@ -1,4 +1,4 @@
-import { ConfigurationError, duplicatesOf, type Finding, isObject, isRecord, LanguageModel } from '@toolloop/protocol';
+import { ConfigurationError, duplicatesOf, type Finding, isObject, isRecord, LanguageModel, visible } from '@toolloop/protocol';
 import { closest, distance } from 'fastest-levenshtein';
 
 /** The values that one option takes, in words and as a test. A rule for more values than an option has serves it too; one for fewer does not compile. */
@@ -160,13 +160,11 @@ function named(text: string, name: string): string {
 
 /** A value as a finding names it, which tells no more than it has to. */
 export function inWords(value: unknown): string {
-  if (typeof value === 'string') return JSON.stringify(value.slice(0, MOST_CHARACTERS));
+  if (typeof value === 'string') return visible(JSON.stringify(value.slice(0, 64)));
   if (typeof value === 'function') return 'a function';
   if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list';
   return isRecord(value) ? 'an object' : String(value);
 }
-
-const MOST_CHARACTERS = 64;
 
 type AnyFunction = (...args: never[]) => unknown;
 type AnyClass = abstract new (...args: never[]) => unknown;
@@ -176,6 +174,10 @@ export const CHECKED_BY_USE: OptionRule<unknown> = { wanted: 'a value', accept: 
 export const BOOLEAN: OptionRule<boolean> = { wanted: 'true or false', accept: (value) => typeof value === 'boolean' };
 export const TEXT: OptionRule<string> = { wanted: 'a text', accept: (value) => typeof value === 'string' };
 /** A class is one too. */
+export const LABEL: OptionRule<string> = {
+  wanted: 'a text of 1 to 200 characters in one line, without invisible ones',
+  accept: (value) => typeof value === 'string' && value.trim() !== '' && value.length <= 200 && !/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(value),
+};
 export const FUNCTION: OptionRule<AnyFunction | AnyClass> = { wanted: 'a function', accept: (value) => typeof value === 'function' };
 export const OBJECT: OptionRule<object> = { wanted: 'an object', accept: isRecord };
 export const NUMBER: OptionRule<number> = { wanted: 'a number', accept: Number.isFinite };
@@ -283,6 +285,22 @@ export function namedOptions<Options extends object>(
     ...OBJECT,
     within: (values, at) => Object.entries(values).flatMap(([name, value]) => table.findings(value, `${at} ${of} "${name}"`)),
   };
+}
+
+/** Values by names from which people choose one. */
+export function byNames<Value>({ accept }: OptionRule<Value>, wanted: string): OptionRule<Readonly<Record<string, Value>>> {
+  return {
+    wanted,
+    accept: (values) => isRecord(values) && Object.values(values).every((value) => accept(value)),
+    within: (values, at, option) =>
+      Object.keys(values).flatMap((name) =>
+        isName(name) ? [] : [{ at, problem: `A name in "${option}" is ${inWords(name)}.`, remedy: `Give ${LABEL.wanted}.` }],
+      ),
+  };
+}
+
+function isName(name: string): boolean {
+  return LABEL.accept(name) && visible(name) === name;
 }
 
 /** An option that must be given. */

@@ -24,6 +24,7 @@ import { ROUTE_IDENTITY, type RouteIdentity } from '../discovery/route-layers.js
 import type { ToolFeatureOptions } from '../discovery/tool-feature.js';
 import {
   BOOLEAN,
+  byNames,
   CHECKED_BY_USE,
   CLASS,
   defineOptions,
@@ -33,7 +34,6 @@ import {
   listOf,
   MODEL,
   needed,
-  OBJECT,
   type OptionRule,
   optionsOf,
   TEXT,
@@ -122,20 +122,17 @@ const ITS_MODEL: OptionRule<LanguageModel> = {
   problem: (value) => foreignModel(value) ?? 'There is no model, or it is not a LanguageModel.',
 };
 
-function isCandidate(value: unknown): boolean {
-  return value instanceof PolicyEngine || isRecord(value) || (Array.isArray(value) && value.length > 0 && value.every(isRecord));
-}
+const CANDIDATE: OptionRule<CandidatePolicy> = {
+  wanted: 'a policy, several or an engine',
+  accept: (value) => isRecord(value) || (Array.isArray(value) && value.length > 0 && value.every(isRecord)),
+};
 
 /** The options of `forRoot`, those of the module included. Raw tools and policies are checked with all that they are about. */
 export const APPLICATION = defineOptions<ToolLoopOptions & { readonly providers?: unknown; readonly imports?: unknown }>({
   ...OF_ALL_RUNS,
   model: needed(ITS_MODEL),
-  models: { ...OBJECT, wanted: 'models by their names', accept: (value) => isRecord(value) && Object.values(value).every(MODEL.accept) },
-  candidates: {
-    ...OBJECT,
-    wanted: 'policies by their names',
-    accept: (value) => isRecord(value) && Object.values(value).every(isCandidate),
-  },
+  models: byNames(MODEL, 'models by their names'),
+  candidates: byNames(CANDIDATE, 'policies by their names'),
   prices: PRICES,
   strictListing: BOOLEAN,
   strictLabels: BOOLEAN,
@@ -164,7 +161,7 @@ export const FEATURE = defineOptions<ToolFeatureOptions>({
   entities: CHECKED_BY_USE,
   imports: CHECKED_BY_USE,
   tools: CHECKED_BY_USE,
-  loops: OBJECT,
+  loops: byNames(CHECKED_BY_USE, 'an object'),
 });
 
 /** The models that may be asked, and the budgets and limits on their cost. */

@@ -366,7 +366,8 @@ function takenBy({ provider, modelId, capabilities }: LanguageModel, messages: r
   );
 }
 
-function invalid(message: string): InvalidRequestError {
+/** A request that cannot be, with what to send instead. */
+export function invalid(message: string): InvalidRequestError {
   return new InvalidRequestError('invalid_request', message);
 }
 

@@ -19,6 +19,7 @@ import type { CandidatePolicy } from '../loop/loop-options.js';
 import { LoopSettings } from '../loop/loop-settings.js';
 import { wholeRun } from '../loop/run-log.js';
 import { RunOpener } from '../loop/run-opener.js';
+import { invalid } from '../loop/run-preparation.js';
 import type { SavedRun } from '../loop/saved-run.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 import { type DecidedCall, isSameDecision, PolicyReplayer, recordsIn, type ReplaySources } from './policy-replay.js';
@@ -271,7 +272,3 @@ function whyNone(candidate: CandidateCall | undefined): Pick<ComparedCall, 'why'
 }
 
 const NO_CALL = { toolCallId: '', step: 0, declaredId: '' };
-
-function invalid(message: string): InvalidRequestError {
-  return new InvalidRequestError('invalid_request', message);
-}

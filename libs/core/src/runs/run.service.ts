@@ -11,6 +11,7 @@ import { BoundedStores } from '../execution/bounded-stores.js';
 import { isWhole } from '../findings/options.js';
 import { wholeRun } from '../loop/run-log.js';
 import { flushBeforeClose, RunOpener } from '../loop/run-opener.js';
+import { invalid } from '../loop/run-preparation.js';
 import type { SavedRun } from '../loop/saved-run.js';
 import type { GivenReply } from '../pending/pending-reply.js';
 import { PendingService, type Respondent } from '../pending/pending.service.js';
@@ -380,8 +381,4 @@ function unknown(runId: string): never {
 function unknownRun(runId: unknown): InvalidRequestError {
   const shown = typeof runId === 'string' ? ` ${JSON.stringify(runId.slice(0, 64))}` : '';
   return new InvalidRequestError('unknown_run', `No run${shown} of yours is stored: only durable runs are, and those that wait.`);
-}
-
-function invalid(message: string): InvalidRequestError {
-  return new InvalidRequestError('invalid_request', message);
 }

@@ -94,6 +94,35 @@ describe('an option that does not exist', () => {
   });
 });
 
+describe('a name that people choose from', () => {
+  const unseen = String.raw`"small\u{202e}"`;
+
+  it.each<[string, string, string]>([
+    ['empty', '', '""'],
+    ['blank', ' ', '" "'],
+    ['longer than a request may name', 'x'.repeat(201), `"${'x'.repeat(64)}"`],
+    ['with a character that is not seen', 'small\u202e', unseen],
+    ['only a filler of no width', '\u3164', String.raw`"\u{3164}"`],
+  ])('keeps the application from starting where it is %s', async (_what, name, shown) => {
+    const root = { models: { [name]: new ScriptedModel([]) }, candidates: { [name]: { version: '2', allow: [] } } };
+    const feature = { loops: { [name]: {} } };
+    const error = await start({ root, feature }).catch((thrown: unknown) => thrown);
+    for (const option of [
+      'ToolLoopModule: A name in "models"',
+      'ToolLoopModule: A name in "candidates"',
+      'ToolLoopModule.forFeature: A name in "loops"',
+    ])
+      expect(String(error)).toContain(`${option} is ${shown}.`);
+    expect(String(error)).toContain('Give a text of 1 to 200 characters in one line, without invisible ones.');
+  });
+
+  it('may have 200 characters, and an emoji of several', async () => {
+    await expect(
+      start({ root: { models: { ['x'.repeat(200)]: new ScriptedModel([]), '❤️': new ScriptedModel([]) } } }),
+    ).resolves.toBeDefined();
+  });
+});
+
 describe('a tool search that no policy allows', () => {
   const search = [toolSearch()];
   const narrow = { allow: ['desk__*'] };
