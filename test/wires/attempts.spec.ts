@@ -166,7 +166,9 @@ describe('a provider that does not answer', () => {
 
   it('ends the run with the limit that it reached in the last attempt', async () => {
     const provider = await play(SILENT);
-    const result = await run(retried(chat(provider), { ...QUICK, attempts: 2 }), { modelIdleMs: 300 });
+    const model = chat(provider);
+    await provider.warm(model);
+    const result = await run(retried(model, { ...QUICK, attempts: 2 }), { modelIdleMs: 300 });
     expect(result).toMatchObject({ finishReason: 'timeout', finishDetail: 'The provider did not begin to answer within 300 ms.' });
     expect(provider.requests).toHaveLength(2);
   });
