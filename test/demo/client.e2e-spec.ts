@@ -145,6 +145,6 @@ describe('the client of a served application', () => {
     const desk = await serve();
     expect(await codes(clientOf(desk.url, 'eve').tools())).toEqual([401, 'unauthorized']);
     expect(await codes(clientOf(desk.url).run('../approvals'))).toEqual([404, 'unknown_run']);
-    expect(() => clientOf(desk.url).run('..')).toThrow('is no id');
+    for (const id of ['..', 'half \ud800']) expect(() => clientOf(desk.url).run(id)).toThrow('is no id');
   });
 });

@@ -15,7 +15,7 @@ import type {
   ToolFailure,
   WaitingRequest,
 } from '@toolloop/protocol';
-import { isJsonObject } from '@toolloop/protocol';
+import { addressable, isJsonObject } from '@toolloop/protocol';
 import type { AuditKeys } from '@toolloop/core/audit';
 import { jsonOf, packageNear } from './application.js';
 import type { Counterpart, ExportedAudit, RehearsalTerms, Verdict } from './counterpart.js';
@@ -268,7 +268,7 @@ export interface OpenOptions {
 
 /** A place in the console, of parts that may be ids. */
 export function placed(...parts: readonly string[]): string {
-  return parts.map((part) => encodeURIComponent(part)).join('/');
+  return parts.map((part) => encodeURIComponent(addressable(part))).join('/');
 }
 
 /**

@@ -3,7 +3,7 @@ import { ScriptedModel, text } from '@toolloop/testing';
 import { openMailDesk, readsMail, sendsMail } from '../../core/test/fixtures/mail-desk.js';
 import { ask, closeApps, type Served, serveApp } from '../../http/test/served-app.js';
 import { type Counterpart, counterpartOf } from '../src/counterpart.js';
-import { decided, type DecisionOptions, inboxOf } from '../src/looks.js';
+import { decided, type DecisionOptions, inboxOf, placed } from '../src/looks.js';
 import { failureOf } from '../src/output.js';
 import { SLOW_START_MS, toolloop } from './command.js';
 
@@ -89,4 +89,8 @@ describe('toolloop inbox', () => {
     },
     SLOW_START_MS,
   );
+});
+
+it('a place in the console holds an id with half a character', () => {
+  expect(placed('runs', 'half \ud800/..')).toBe('runs/half%20%EF%BF%BD%2F..');
 });

@@ -388,7 +388,7 @@ export class ToolLoopClient {
  */
 function route(texts: TemplateStringsArray, ...values: readonly string[]): string {
   const segments = values.map((value) => {
-    if (/^\.{0,2}$/.test(value)) throw new TypeError(`"${value}" is no id.`);
+    if (/^\.{0,2}$|\p{Cs}/u.test(value)) throw new TypeError(`"${value}" is no id.`);
     return encodeURIComponent(value);
   });
   return String.raw({ raw: texts }, ...segments);

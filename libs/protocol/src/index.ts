@@ -1,6 +1,6 @@
 export { isDeeperThan, isJsonList, isJsonObject, isObject, isRecord, isWebAddress } from './json.js';
 export type { JsonObject, JsonValue } from './json.js';
-export { visible } from './visible.js';
+export { addressable, visible } from './visible.js';
 export { NO_USAGE, addUsage, usageSince } from './message.js';
 export type {
   AssistantMessage,

@@ -1,8 +1,7 @@
-import type { JsonValue } from '@toolloop/protocol';
+import { addressable, type JsonValue } from '@toolloop/protocol';
 import type { CallPart, RunView } from '@toolloop/react';
 import { isJsonObject } from '../office/json-lines.js';
 import { textOf } from '../parts/names.js';
-import { addressable } from '../shell/route.js';
 
 /** A place at which a value stands: in the result of a call, or in its arguments. */
 export interface ValuePlace {

@@ -1,3 +1,4 @@
+import { addressable } from '@toolloop/protocol';
 import { useSyncExternalStore } from 'react';
 
 /** The place in the page that the address names: `#/runs/ID` is the section `runs` with one step below it. */
@@ -29,11 +30,6 @@ function decoded(part: string): string {
 /** Writes an address. */
 export function hrefOf(...path: readonly string[]): string {
   return `#/${path.map((part) => encodeURIComponent(addressable(part))).join('/')}`;
-}
-
-/** A text as an address can hold it: half a character, which a tool may return, is replaced. */
-export function addressable(text: string): string {
-  return text.replaceAll(/\p{Cs}/gu, '\ufffd');
 }
 
 export function go(...path: readonly string[]): void {

@@ -8,7 +8,7 @@ import {
   ROUTE_ARGS_METADATA,
   SSE_METADATA,
 } from '@nestjs/common/constants.js';
-import { type ArgumentProblem, type Finding, isObject, isRecord, type JsonObject } from '@toolloop/protocol';
+import { addressable, type ArgumentProblem, type Finding, isObject, isRecord, type JsonObject } from '@toolloop/protocol';
 import type { JSONSchema7, JSONSchema7Definition } from 'json-schema';
 import type { ToolMethod } from '../decorators/tool-metadata.js';
 import type { ToolInputCodec } from '../contracts/tool.js';
@@ -280,7 +280,7 @@ class RouteCompilation {
     const of = (part: RoutePart): [string, unknown][] => given.filter(([name]) => this.partOf.get(name) === part);
     const params = Object.fromEntries(of('params').map(([name, value]) => [name, String(value)]));
     const query = Object.fromEntries(of('query').flatMap(([name, value]) => (value === null ? [] : [[name, asQuery(value)]])));
-    const path = this.path.replaceAll(/[:*](\w+)/g, (_, name: string) => encodeURIComponent(params[name] ?? ''));
+    const path = this.path.replaceAll(/[:*](\w+)/g, (_, name: string) => encodeURIComponent(addressable(params[name] ?? '')));
     return { method: this.verb, url: `/${path}${searchOf(query)}`, params, query, body: Object.fromEntries(of('body')) };
   }
 

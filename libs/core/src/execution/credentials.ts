@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import { HttpException, type LoggerService } from '@nestjs/common';
-import { isJsonList, type JsonValue, ToolError, type ToolFailure } from '@toolloop/protocol';
+import { addressable, isJsonList, type JsonValue, ToolError, type ToolFailure } from '@toolloop/protocol';
 import type { Credential } from '../contracts/tool-call.js';
 import { CallFailure } from './call-failure.js';
 
@@ -87,7 +87,7 @@ export function discreetLogger(logger: LoggerService, call: { readonly credentia
 
 /** As it stands, in a URL, and in JSON. */
 function formsOf(token: string): string[] {
-  return [token, encodeURIComponent(token), JSON.stringify(token).slice(1, -1)];
+  return [token, encodeURIComponent(addressable(token)), JSON.stringify(token).slice(1, -1)];
 }
 
 /** A credential for the duration of one call: afterwards its token cannot be read, and it never prints. */

@@ -293,10 +293,12 @@ describe('a forged argument', () => {
     },
   );
 
-  it('cannot leave its part of the address', async () => {
+  it('cannot leave its part of the address, which holds no half of a character', async () => {
     const { call } = await desk();
     await call('orders__rename', { id: '../../globex/orders/o-2?x=1#', name: 'Desk' });
     expect(seen[0]).toMatchObject({ request: { url: '/tenants/acme/orders/..%2F..%2Fglobex%2Forders%2Fo-2%3Fx%3D1%23' } });
+    await call('orders__rename', { id: 'o-\ud800', name: 'Desk' });
+    expect(seen[2]).toMatchObject({ request: { url: '/tenants/acme/orders/o-%EF%BF%BD' } });
   });
 
   it('reaches a guard only in a request that it cannot change', async () => {

@@ -1,6 +1,6 @@
 import type { CallToolResult, ContentBlock, Tool, ToolAnnotations } from '@modelcontextprotocol/server';
 import type { ShownTool } from '@toolloop/core/contracts';
-import { type ContentPart, isObject, type ToolEffect, type ToolSpec } from '@toolloop/protocol';
+import { addressable, type ContentPart, isObject, type ToolEffect, type ToolSpec } from '@toolloop/protocol';
 
 import type { MadeCall } from './waiting-calls.js';
 
@@ -75,7 +75,7 @@ export function toBlock(part: ContentPart): ContentBlock {
   if (data === undefined) return { type: 'resource_link', uri: part.url, name, mimeType };
   if (mimeType.startsWith('image/')) return { type: 'image', data, mimeType };
   if (mimeType.startsWith('audio/')) return { type: 'audio', data, mimeType };
-  return { type: 'resource', resource: { uri: `attachment:${encodeURIComponent(name)}`, mimeType, blob: data } };
+  return { type: 'resource', resource: { uri: `attachment:${encodeURIComponent(addressable(name))}`, mimeType, blob: data } };
 }
 
 function jsonIn(schema: object): Record<string, unknown> {

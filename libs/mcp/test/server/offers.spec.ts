@@ -44,7 +44,8 @@ class Desk {
 
   @LlmPrompt({ description: 'Shows a picture.' })
   picture(): unknown {
-    return attach('Look at this.', { type: 'image', data: PNG, mediaType: 'image/png' });
+    const file = { type: 'file', data: PNG, mediaType: 'application/pdf', name: 'half \ud800.pdf' } as const;
+    return attach('Look at this.', { type: 'image', data: PNG, mediaType: 'image/png' }, file);
   }
 
   @LlmPrompt({ description: 'Is no prompt.' })
@@ -145,6 +146,7 @@ describe.each(ERAS)('prompts in the era of %s', (era) => {
     ]);
     const shown = (await alice.getPrompt({ name: 'desk__picture' })).messages;
     expect(shown[1]).toEqual({ role: 'user', content: { type: 'image', mimeType: 'image/png', data: PNG.toString('base64') } });
+    expect(shown[2]).toMatchObject({ content: { resource: { uri: 'attachment:half%20%EF%BF%BD.pdf', mimeType: 'application/pdf' } } });
   });
 
   it('are refused in the same words whether policy hides them or there are none', async () => {
