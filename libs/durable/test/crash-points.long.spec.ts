@@ -44,7 +44,8 @@ class MortalDriver implements DatabaseDriver {
     return /\b(?:insert|update|delete)\b/i.test(sql) ? this.passing(ask) : this.living(ask);
   };
 
-  ask: DatabaseDriver['ask'] = (statement) => this.living(() => this.driver.ask(statement));
+  /** The job queue is let alone, as on PGlite: a process that is dead could not end it otherwise, and none of its statements is a place of death. */
+  ask: DatabaseDriver['ask'] = (statement) => this.driver.ask(statement);
   lend: DatabaseDriver['lend'] = (onLost) => this.living(() => this.driver.lend(onLost));
   listen: DatabaseDriver['listen'] = (channel, heard) => this.living(() => this.driver.listen(channel, heard));
   transaction: DatabaseDriver['transaction'] = (work, over) => this.passing(() => this.driver.transaction(work, over));
