@@ -10,6 +10,7 @@ import {
   type StorageUnavailableError,
   type ToolFailure,
   type ToolInvocationRecord,
+  visible,
 } from '@toolloop/protocol';
 import type { JournalOutcome } from '../contracts/stores.js';
 import type { Attachment } from '../contracts/tool-call.js';
@@ -106,7 +107,7 @@ export class ResultDescriber {
   private attached({ tool, scope }: ReadCall, attachments: readonly Attachment[]): ReadAttachments | undefined {
     if (attachments.length === 0) return undefined;
     const attached = readAttachments(attachments, scope.limits.attachmentBytes);
-    if (attached.note !== undefined) this.logger.warn(`${tool.spec.declaredId} (run ${scope.run.runId}): ${attached.note}`);
+    if (attached.note !== undefined) this.logger.warn(`${tool.spec.declaredId} (run ${scope.run.runId}): ${visible(attached.note)}`);
     return attached;
   }
 
@@ -137,7 +138,7 @@ export class ResultDescriber {
     const { error, credentials } = thrown ?? {};
     const cause = error instanceof RedactionError ? error.cause : error;
     this.logger.error(
-      `The result of ${tool.spec.declaredId} does not match its declaration: ${reason}`,
+      `The result of ${tool.spec.declaredId} does not match its declaration: ${visible(reason)}`,
       credentials?.error(cause) ?? cause,
     );
     return new CallFailure({ code: 'invalid_output', safeMessage: 'The tool ran, but its result cannot be shown.' }, { cause: error });
@@ -189,7 +190,6 @@ function describedPage(call: ReadCall, page: ResultPage): DescribedResult {
 }
 
 /** As much of a name that a model made up as is said back to it. */
-const MOST_OF_A_NAME = 64;
 
 /** A result on its way to the model. */
 interface ShownValue {
@@ -216,7 +216,7 @@ function failureText({ request, tool, options }: Call, failure: ToolFailure): st
   const { errors } = toJsonApi(failure, shownAs);
   if (options.resultFormat === 'value') return JSON.stringify({ errors });
   const known = shownAs === 'unknown_tool' ? undefined : tool?.spec.declaredId;
-  return JSON.stringify({ ok: false, type: known ?? request.call.name.slice(0, MOST_OF_A_NAME), errors });
+  return JSON.stringify({ ok: false, type: known ?? request.call.name.slice(0, 64), errors });
 }
 
 /** Returns the inline metadata of a call; undefined if it is not wanted. */

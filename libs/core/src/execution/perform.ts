@@ -4,6 +4,7 @@ import {
   type JsonObject,
   type JsonValue,
   StorageUnavailableError,
+  visible,
   type ToolErrorCode,
   type ToolFailure,
   type ToolInvocationRecord,
@@ -274,7 +275,7 @@ function logCall(
   ...details: readonly unknown[]
 ): void {
   if (!options.logging) return;
-  const name = tool?.spec.declaredId ?? request.call.name.slice(0, MOST_OF_A_NAME);
+  const name = tool?.spec.declaredId ?? visible(request.call.name.slice(0, MOST_OF_A_NAME));
   const { toolCallId } = request.call;
   try {
     logger[level](message, { runId: scope.run.runId, step: request.step, toolCallId, tool: name, ...facts }, ...details);
@@ -294,7 +295,7 @@ function cutValue(value: JsonValue, mostCharacters: number): JsonValue {
 }
 
 function cut(text: string, mostCharacters: number): string {
-  return text.length > mostCharacters ? `${text.slice(0, mostCharacters)}…` : text;
+  return visible(text.length > mostCharacters ? `${text.slice(0, mostCharacters)}…` : text);
 }
 
 /** Gives a slot back. */

@@ -1,5 +1,5 @@
 import { Injectable, Logger, type OnModuleInit, Optional } from '@nestjs/common';
-import { StorageUnavailableError } from '@toolloop/protocol';
+import { StorageUnavailableError, visible } from '@toolloop/protocol';
 import { AuditTrail } from '../audit/audit-trail.js';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 import {
@@ -321,7 +321,7 @@ export class ToolRunner implements OnModuleInit {
     if (failure.correlationId !== undefined) {
       const reason = error instanceof CallFailure ? error.cause : error;
       this.logger.error(
-        `${request.call.name} failed (run ${scope.run.runId}, call ${request.call.toolCallId}, reference ${failure.correlationId}).`,
+        `${visible(request.call.name)} failed (run ${scope.run.runId}, call ${request.call.toolCallId}, reference ${failure.correlationId}).`,
         reason,
       );
     }

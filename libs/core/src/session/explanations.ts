@@ -60,7 +60,7 @@ export class Explanations {
   /** Explains a tool; see `ToolLoopService.explain`. */
   async explain<Actor>(tool: string, { operator, ...request }: ExplainRequest<Actor>, profile: LoopProfile): Promise<ToolExplanation> {
     const { actor, tenant } = request;
-    await this.operators.use(operator ?? { actor, tenant }, 'explain', { tenant, details: { tool: tool.slice(0, MOST_OF_A_NAME) } });
+    await this.operators.use(operator ?? { actor, tenant }, 'explain', { tenant, details: { tool: tool.slice(0, 128) } });
     const explained = this.catalog.entityTool(tool) ?? this.catalog.resolve(tool);
     return (await this.preparation.explainer(request, profile))(explained);
   }
@@ -95,8 +95,6 @@ export class Explanations {
     return { runId, toolCallId, ...(declaredId !== undefined && { declaredId }), events: entries.map(toEvent) };
   }
 }
-
-const MOST_OF_A_NAME = 128;
 
 function toEvent(entry: AuditEntry): CallEvent {
   const { at, kind } = entry;

@@ -125,6 +125,18 @@ describe('a call', () => {
     expect(logger.ofCalls[0]).toMatchObject({ details: { tool: 'x'.repeat(64) } });
   });
 
+  it('shows what of a name and of arguments is not seen, as what turns around the line or colours it', async () => {
+    const { logger, run } = await logged({ execution: { logArguments: true } });
+    await run.exec('no\u202esuch');
+    await run.exec('auth__login', { ...ada, user: '\u202eada\u001b[31m' });
+    const shown = { user: String.raw`\u{202e}ada\u{1b}[31m` };
+    expect(logger.ofCalls.map(({ details }) => details)).toMatchObject([
+      { tool: String.raw`no\u{202e}such` },
+      { tool: 'auth__login', arguments: shown },
+      { tool: 'auth__login' },
+    ]);
+  });
+
   it('is none the worse for a logger that fails', async () => {
     const { logger, run } = await logged();
     Object.assign(logger, {
