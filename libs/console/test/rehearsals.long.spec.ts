@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { INestApplication } from '@nestjs/common';
 import { DurableModule } from '@toolloop/durable';
@@ -52,13 +53,16 @@ interface HeldQuestions {
 
 /** Keeps the questions to an address until they are to be answered, as a slow policy does. */
 async function held(page: Page, address: string): Promise<HeldQuestions> {
-  const answers: (() => void)[] = [];
+  const answers = new AbortController();
+  const { signal } = answers;
+  let count = 0;
   await page.route(address, async (route) => {
     if (route.request().method() !== 'POST') return route.fallback();
-    await new Promise<void>((resolve) => void answers.push(resolve));
+    count += 1;
+    if (!signal.aborted) await once(signal, 'abort');
     return route.continue();
   });
-  return { count: () => answers.length, answer: () => answers.forEach((answer) => answer()) };
+  return { count: () => count, answer: () => answers.abort() };
 }
 
 onChromium('the dialog of a rehearsal', () => {
