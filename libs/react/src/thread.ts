@@ -1,8 +1,11 @@
-import type { AnsweredRequest, Ask, ToolLoopClient } from '@toolloop/client';
+import type { AnsweredRequest, Ask, ConversationEntry, ConversationPage, ToolLoopClient } from '@toolloop/client';
 import type { LoopEvent, PendingReply } from '@toolloop/protocol';
 import { LookTimes, type Notices } from './look-times.js';
 import { isAbort, Observed, toError } from './observed.js';
 import { EMPTY_RUN, type RunView, withEvent } from './run-view.js';
+
+/** A page shows no more messages of before than these. */
+const MOST_EARLIER = 200;
 
 /** A question of a conversation, and the run that answers it. */
 export interface Turn {
@@ -15,6 +18,8 @@ export interface Turn {
 
 /** A conversation as a page shows it. */
 export interface ThreadState {
+  /** The messages from before its turns, once {@link Thread.recall} has read them. */
+  readonly earlier: readonly ConversationEntry[];
   readonly turns: readonly Turn[];
   /** `waiting`: its last run waits for an answer of a person or of the client. */
   readonly status: 'idle' | 'answering' | 'waiting';
@@ -49,10 +54,27 @@ export class Thread extends Observed<ThreadState> {
     private readonly client: ToolLoopClient,
     { conversationId = crypto.randomUUID(), durable = true, notices }: ThreadOptions = {},
   ) {
-    super({ turns: [], status: 'idle' });
+    super({ earlier: [], turns: [], status: 'idle' });
     this.conversationId = conversationId;
     this.isDurable = durable;
     this.looks = new LookTimes(notices);
+  }
+
+  /** Reads the messages of the conversation from before its turns, and keeps the latest. Once there are any, it reads none. */
+  async recall(): Promise<void> {
+    if (this.hasMessages) return;
+    const earlier: ConversationEntry[] = [];
+    for (let from: number | undefined = 0; from !== undefined;) {
+      const page: ConversationPage = await this.client.conversation(this.conversationId, from);
+      earlier.push(...page.entries);
+      from = page.next;
+    }
+    if (!this.hasMessages) this.show({ earlier: earlier.slice(-MOST_EARLIER) });
+  }
+
+  private get hasMessages(): boolean {
+    const { earlier, turns } = this.snapshot();
+    return earlier.length > 0 || turns.length > 0;
   }
 
   /** Asks, and resolves once the answer is complete or waits for someone. */

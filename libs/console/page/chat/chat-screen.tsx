@@ -1,39 +1,45 @@
 import { type SubmitEvent, type KeyboardEvent, type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from 'react';
+import { type ConversationEntry, ToolLoopHttpError } from '@toolloop/client';
 import { isWebAddress } from '@toolloop/protocol';
 import { type BeltTool, type RunPart, type RunView, type Turn, useObserved } from '@toolloop/react';
 import { Belt } from '../parts/belt.js';
 import { CallCard } from '../parts/call-card.js';
 import { Icon } from '../parts/icon.js';
-import { useLoaded } from '../parts/loaded.js';
+import { type Loaded, useLoaded } from '../parts/loaded.js';
 import { RequestView } from '../parts/request-view.js';
 import { Failed } from '../parts/states.js';
 import { useConsole, useWords } from '../shell/console-context.js';
-import { hrefOf } from '../shell/route.js';
+import { hrefOf, rename } from '../shell/route.js';
 
 /** A conversation with the application: its questions, the calls that answer them, and what the model can call now. */
-export function ChatScreen(): ReactNode {
+export function ChatScreen({ named }: { readonly named: string | undefined }): ReactNode {
   const { thread, words, newThread } = useConsole();
-  const { turns, status } = useObserved(thread);
+  const { earlier, turns, status } = useObserved(thread);
+  const { error, reload } = useKept(named, turns.length > 0);
   const last = turns.at(-1);
   const first = useFirstTools();
   const end = useRef<HTMLDivElement>(null);
   useAnnouncements(last?.run);
   useEffect(() => {
     end.current?.scrollIntoView({ block: 'end' });
-  }, [turns.length, last?.run.lastSequence]);
+  }, [earlier.length, turns.length, last?.run.lastSequence]);
   return (
     <div className="chat with-belt">
       <section className="thread" aria-label={words.t('nav.chat')}>
         <header className="bar-top">
           <h1>{words.t('nav.chat')}</h1>
-          {turns.length > 0 && (
+          {earlier.length + turns.length > 0 && (
             <button type="button" className="button" onClick={newThread}>
               <Icon name="plus" size={16} /> {words.t('chat.new')}
             </button>
           )}
         </header>
         <div className="turns">
-          {turns.length === 0 && <Welcome />}
+          {error && !isUnknown(error) && <Failed error={error} retry={reload} />}
+          {earlier.length + turns.length === 0 && <Welcome />}
+          {earlier.map((entry) => (
+            <Said key={entry.position} entry={entry} />
+          ))}
           {turns.map((turn) => (
             <TurnView key={turn.id} turn={turn} />
           ))}
@@ -43,6 +49,33 @@ export function ChatScreen(): ReactNode {
       </section>
       <Belt tools={last?.run.tools.length ? last.run.tools : first} isOpen={globalThis.innerWidth > 1020} />
     </div>
+  );
+}
+
+/** Keeps the id of the conversation in the address once it has begun, and reads what was said in one that the address names: a page that is loaded again shows it. */
+function useKept(named: string | undefined, hasBegun: boolean): Loaded<void> {
+  const { thread } = useConsole();
+  useEffect(() => {
+    if (hasBegun && named === undefined) rename('chat', thread.conversationId);
+  }, [thread, named, hasBegun]);
+  return useLoaded(useCallback(() => (named === thread.conversationId ? thread.recall() : Promise.resolve()), [thread, named]));
+}
+
+/** Tells whether nothing is kept of the conversation for this person: it has not ended a run yet, or is another's. */
+function isUnknown(error: Error): boolean {
+  return error instanceof ToolLoopHttpError && error.status === 404;
+}
+
+/** A message of before the page was loaded. */
+function Said({ entry: { role, text } }: { readonly entry: ConversationEntry }): ReactNode {
+  return (
+    <article className="turn">
+      <div className={role === 'user' ? 'asked' : 'answer'}>
+        <p className={role === 'user' ? undefined : 'text'} dir="auto">
+          {text}
+        </p>
+      </div>
+    </article>
   );
 }
 

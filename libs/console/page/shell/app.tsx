@@ -7,7 +7,7 @@ import { type Console, ConsoleContext, useConsole } from './console-context.js';
 import { Feed } from './feed.js';
 import { Frame } from './frame.js';
 import type { Place } from './place.js';
-import { type Route, useRoute } from './route.js';
+import { conversationIn, go, type Route, useRoute } from './route.js';
 import { clientOf, enter, type Entry, isOver, leave, type Session } from './session.js';
 import { show, useSettings } from './settings.js';
 import { SignIn } from './sign-in.js';
@@ -55,11 +55,7 @@ function SignedIn({ place, words, session, onLeft }: SignedInProps): ReactNode {
     const client = clientOf(place, session);
     return { client, pending: new PendingList(client), feed: new Feed(place) };
   }, [place, session]);
-  const threadOf = useCallback(
-    () => new Thread(lasting.client, { durable: session.durable, notices: lasting.feed.watch }),
-    [lasting, session],
-  );
-  const [thread, setThread] = useState(threadOf);
+  const { thread, newThread } = useThread(route, lasting, session);
   useEffect(() => lasting.feed.start(), [lasting]);
   useEffect(
     () =>
@@ -79,7 +75,6 @@ function SignedIn({ place, words, session, onLeft }: SignedInProps): ReactNode {
     };
     leave(place).then(left, left);
   }, [lasting, place, onLeft]);
-  const newThread = useCallback(() => setThread(threadOf()), [threadOf]);
   const shown: Console = useMemo(
     () => ({ place, session, words, thread, newThread, announce, signOut, ...lasting }),
     [place, session, words, thread, newThread, signOut, lasting],
@@ -99,6 +94,28 @@ function SignedIn({ place, words, session, onLeft }: SignedInProps): ReactNode {
       </div>
     </ConsoleContext>
   );
+}
+
+/** The conversation that the address names, or the one that is under way. */
+function useThread(
+  route: Route,
+  { client, feed }: Pick<Console, 'client' | 'feed'>,
+  { durable }: Session,
+): Pick<Console, 'thread' | 'newThread'> {
+  const threadOf = useCallback(
+    (conversationId: string = crypto.randomUUID()) => new Thread(client, { conversationId, durable, notices: feed.watch }),
+    [client, feed, durable],
+  );
+  const named = conversationIn(route);
+  const [thread, setThread] = useState(() => threadOf(named));
+  useEffect(() => {
+    if (named !== undefined && named !== thread.conversationId) setThread(threadOf(named));
+  }, [named, thread, threadOf]);
+  const newThread = useCallback(() => {
+    setThread(threadOf());
+    go('chat');
+  }, [threadOf]);
+  return { thread, newThread };
 }
 
 /** Resumes the run of the chat once what it asked is answered by any person: nothing else does where runs are not durable. It looks whenever the list of what waits was read again. */
@@ -128,7 +145,8 @@ function askedBy({ parts, rehearsal }: RunView): readonly string[] {
 /** The name of no one, under which the runs of everyone are listed. */
 const EVERYONE = '';
 
-function Screen({ route: { section, path } }: { readonly route: Route }): ReactNode {
+function Screen({ route }: { readonly route: Route }): ReactNode {
+  const { section, path } = route;
   const [first, ...rest] = path;
   switch (section) {
     case 'inbox':
@@ -153,7 +171,7 @@ function Screen({ route: { section, path } }: { readonly route: Route }): ReactN
     case 'as':
       return <ViewAsScreen actorId={first} />;
     default:
-      return <ChatScreen />;
+      return <ChatScreen named={conversationIn(route)} />;
   }
 }
 

@@ -83,7 +83,7 @@ function useCommands(typed: string): readonly Command[] {
     const { t } = words;
     const acts: readonly Command[] = [
       ...sectionsOf(session).map(({ id, icon, word, letter }) => ({ id, icon, text: t(word), hint: `g ${letter}`, act: () => go(id) })),
-      { id: 'new', icon: 'plus', text: t('chat.new'), act: () => (newThread(), go('chat')) },
+      { id: 'new', icon: 'plus', text: t('chat.new'), act: newThread },
       { id: 'theme', icon: 'sun', text: t('look.theme'), act: () => choose({ theme: nextTheme(settings) }) },
       { id: 'language', icon: 'why', text: t('look.language'), act: () => choose({ language: settings.language === 'en' ? 'de' : 'en' }) },
       { id: 'out', icon: 'out', text: t('signIn.leave'), act: signOut },

@@ -36,6 +36,17 @@ export function go(...path: readonly string[]): void {
   location.hash = hrefOf(...path);
 }
 
+/** Changes the address of what is shown already, which the way back then does not lead through. */
+export function rename(...path: readonly string[]): void {
+  history.replaceState(null, '', hrefOf(...path));
+  dispatchEvent(new HashChangeEvent('hashchange'));
+}
+
+/** Reads the conversation that an address names; undefined for the one that is under way. */
+export function conversationIn({ section, path }: Route): string | undefined {
+  return section === FIRST ? path[0] : undefined;
+}
+
 function watchHash(watcher: () => void): () => void {
   addEventListener('hashchange', watcher);
   return () => removeEventListener('hashchange', watcher);
