@@ -189,8 +189,6 @@ function describedPage(call: ReadCall, page: ResultPage): DescribedResult {
   return { content, lasting: content, ui: page.facts, bytes: Buffer.byteLength(content), truncated: false };
 }
 
-/** As much of a name that a model made up as is said back to it. */
-
 /** A result on its way to the model. */
 interface ShownValue {
   readonly live: unknown;
@@ -216,6 +214,7 @@ function failureText({ request, tool, options }: Call, failure: ToolFailure): st
   const { errors } = toJsonApi(failure, shownAs);
   if (options.resultFormat === 'value') return JSON.stringify({ errors });
   const known = shownAs === 'unknown_tool' ? undefined : tool?.spec.declaredId;
+  // a name that a model made up is said back to it only in part
   return JSON.stringify({ ok: false, type: known ?? request.call.name.slice(0, 64), errors });
 }
 
