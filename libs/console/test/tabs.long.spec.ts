@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { INestApplication } from '@nestjs/common';
 import { tool } from '@toolloop/core';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
-import type { Browser, Page } from 'playwright-core';
+import type { Browser, Page, Route } from 'playwright-core';
 import { askIn, barriersOn, CHROMIUM, launchChromium, openConsole } from './browser.js';
 import { DELETE_NOTE, login, NOTES_POLICY, serveConsole } from './console-app.js';
 
@@ -106,5 +106,22 @@ onChromium('the tabs of a browser', () => {
     await other.getByText('Sign in to continue.').waitFor();
     expect(await other.locator('.nav').count()).toBe(0);
     await context.close();
+  });
+
+  it(`have their stream opened again after an answer that was none, and stay signed in${why}`, async () => {
+    const alice = await open('alice');
+    await alice.clock.install();
+    const streams: Route[] = [];
+    await alice.route('**/feed', (route) => {
+      streams.push(route);
+      return streams.length === 1 ? route.fulfill({ status: 503 }) : route.continue();
+    });
+    const refused = alice.waitForResponse('**/feed');
+    await alice.reload();
+    await refused;
+    await alice.locator('.nav').waitFor();
+    for (let second = 0; streams.length === 1 && second < 60; second += 1) await alice.clock.runFor(1000);
+    expect([streams.length, await alice.locator('.nav').count()]).toEqual([2, 1]);
+    await alice.context().close();
   });
 });
