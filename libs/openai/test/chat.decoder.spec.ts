@@ -33,6 +33,15 @@ describe('deltas of one network read', () => {
 });
 
 describe('bytes', () => {
+  it('mean the same where a read ends in the name of an event behind another one', () => {
+    const text = `data: ${JSON.stringify(chunk({ content: 'Hi' }))}\n\nevent: error\ndata: {"error":{"message":"Overloaded."}}\n\n`;
+    const name = text.indexOf('event: ');
+    for (let cut = name; cut < name + 'event: error\n'.length; cut += 1) {
+      const decoded = decode([text.slice(0, cut), text.slice(cut)]);
+      expect([textOf(decoded), decoded.failure?.message]).toEqual(['Hi', 'The provider reported an error: Overloaded.']);
+    }
+  });
+
   it('mean the same wherever they are cut and however lines end', () => {
     const text = sse(
       chunk({ reasoning_content: 'Ünï ' }),

@@ -53,15 +53,16 @@ interface FoundEvent {
 
 /** Finds the event at a place: one line of data with a blank line behind it, and at most its name before. Undefined for any other, which a parser has to read. */
 export function eventAt(text: string, at: number): FoundEvent | undefined {
-  const nameEnd = text.startsWith('event: ', at) ? text.indexOf('\n', at) : at - 1;
-  const name = nameEnd > at ? text.slice(at + 'event: '.length, nameEnd) : undefined;
-  const start = nameEnd + 1;
-  if (name === '' || !text.startsWith('data: ', start)) return undefined;
+  const isNamed = text.startsWith('event: ', at);
+  const start = isNamed ? text.indexOf('\n', at) + 1 : at;
+  const name = isNamed ? text.slice(at + 'event: '.length, start - 1) : undefined;
+  // A name without an end may be one of which the rest is yet to come.
+  if (start < at || name === '' || !text.startsWith('data: ', start)) return undefined;
   const end = text.indexOf('\n', start);
   if (end < 0 || text.charAt(end + 1) !== '\n') return undefined;
-  const payload = text.slice(start + 'data: '.length, end);
   // A carriage return ends a line, too.
-  return payload.includes('\r') || name?.includes('\r') === true ? undefined : { name, payload, end: end + EVENT_END.length };
+  if (text.slice(at, end).includes('\r')) return undefined;
+  return { name, payload: text.slice(start + 'data: '.length, end), end: end + EVENT_END.length };
 }
 
 /** The text of a chunk, and what differs in each chunk though nothing reads it. */
