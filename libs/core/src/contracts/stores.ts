@@ -354,8 +354,8 @@ export abstract class RunLog {
    */
   abstract acquire(runId: string, request: LeaseRequest, epoch?: number): Promise<LeasedRun | undefined>;
   /**
-   * Appends all of it, or rejects: with `RunLostError` where the hold does not hold. The same write twice is kept once. A run that is to wait, and was woken
-   * or cancelled meanwhile, is queued instead, if it is durable. Resolves to the leases of the calls that were begun with it, in their order, undefined for a key that was taken.
+   * Appends all of it, or rejects: with `RunLostError` where the hold does not hold, and where later events are kept: that is an attempt which was given up and arrives late. The
+   * same write twice is kept once. A run that is to wait, and was woken or cancelled meanwhile, is queued instead, if it is durable. Resolves to the leases of the calls begun with it, in their order, undefined for a key that was taken.
    */
   abstract append(hold: RunHold, write: RunWrite): Promise<void | readonly (Lease | undefined)[]>;
   /** Tells if a write may begin and finish calls of this journal, in one transaction: of one in the same database. */

@@ -73,12 +73,11 @@ export class MemoryRunLog extends RunLog {
     return Promise.resolve({ ...run.record, lease });
   }
 
-  override append(hold: RunHold, { entries, dropped = [], events, ending }: RunWrite): Promise<void> {
+  override append(hold: RunHold, { ending, ...write }: RunWrite): Promise<void> {
     const run = this.held(hold);
-    if (!run) return Promise.reject(new RunLostError(hold));
-    for (const key of dropped) run.entries.delete(key);
-    appendTo(run, entries, events);
-    const lastSequence = events.at(-1)?.sequence ?? run.record.lastSequence;
+    const lastSequence = write.events.at(-1)?.sequence ?? run?.record.lastSequence ?? 0;
+    if (!run || lastSequence < run.record.lastSequence) return Promise.reject(new RunLostError(hold));
+    appendTo(run, write);
     this.change(run, { lastSequence, ...ending });
     if (ending) this.finished(run);
     for (const watcher of this.watchers) if (watcher.runId === hold.runId) watcher.changed();
@@ -195,7 +194,7 @@ export class MemoryRunLog extends RunLog {
     const lastSequence = events.at(-1)?.sequence ?? 0;
     const record: RunRecord = { ...run, ...state, epoch: 1, lastSequence, createdAt: at, updatedAt: at };
     const logged: LoggedRun = { record, isWoken: false, entries: new Map(), events: new Map() };
-    appendTo(logged, entries, events);
+    appendTo(logged, { entries, events });
     this.runs.set(run.runId, logged);
   }
 
@@ -261,7 +260,8 @@ function alreadyThere({ runId }: NewRun): Error {
   return new Error(`There is a run ${runId} already.`);
 }
 
-function appendTo(run: LoggedRun, entries: readonly RunEntry[], events: readonly LoopEvent[]): void {
+function appendTo(run: LoggedRun, { entries, dropped = [], events }: RunWrite): void {
+  for (const key of dropped) run.entries.delete(key);
   for (const entry of copiesOf(entries)) {
     run.entries.delete(entry.key); // a key that is written again stands where it was written last
     run.entries.set(entry.key, entry);

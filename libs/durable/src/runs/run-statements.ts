@@ -44,9 +44,10 @@ export const BEGIN: NamedStatement = {
   select ${LEASE} from held`,
 };
 
+/** Holds the row of a run for a write, unless events that come later than those of the write are kept. */
 const HELD = `held as (
     update toolloop.runs set updated_at = now(), last_sequence = greatest(last_sequence, $3)
-    where run_id = $1 and ${heldBy('$8', '$2')} returning run_id
+    where run_id = $1 and ${heldBy('$8', '$2')} and ($6 = 0 or last_sequence <= $3) returning run_id
   ), dropped as (
     delete from toolloop.run_entries as entry using held where entry.run_id = held.run_id and entry.key_hash = any($9::text[])
   )`;
