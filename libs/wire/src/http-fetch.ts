@@ -105,12 +105,24 @@ function exchange<Result>(
 }
 
 /** The answer to a repeated request, its body unread. */
-export interface HttpAnswer {
+export class HttpAnswer {
   readonly status: number;
-  /** Made when they are first asked for: a good answer's are not. */
-  readonly headers: Headers;
   readonly requestId: string | undefined;
   readonly bytes: ByteSource;
+
+  /** @throws TypeError for a body that is encoded in a way that is not known */
+  constructor(private readonly message: IncomingMessage) {
+    const { statusCode = 0, headers } = message;
+    const id = headers['x-request-id'] ?? headers['request-id'];
+    this.status = statusCode;
+    this.requestId = Array.isArray(id) ? id.join(', ') : id;
+    this.bytes = bytesIn(message);
+  }
+
+  /** The headers, which are made when they are asked for: a good answer's are not. */
+  get headers(): Headers {
+    return new Headers(headersOf(this.message));
+  }
 }
 
 /**
@@ -140,22 +152,9 @@ export class RepeatedRequests {
     if (target === undefined) return Promise.reject(new Error('There is no request to repeat yet.'));
     const length = body.reduce((sum, piece) => sum + piece.length, 0);
     return exchange({ ...target, headers: { ...target.headers, 'content-length': length } }, body, signal, (message) =>
-      read(toAnswer(message)),
+      read(new HttpAnswer(message)),
     );
   }
-}
-
-function toAnswer(message: IncomingMessage): HttpAnswer {
-  const { statusCode: status = 0, headers } = message;
-  const id = headers['x-request-id'] ?? headers['request-id'];
-  return {
-    status,
-    get headers() {
-      return new Headers(headersOf(message));
-    },
-    requestId: Array.isArray(id) ? id.join(', ') : id,
-    bytes: bytesIn(message),
-  };
 }
 
 /** Reads the beginning of a failed answer, in which its error stands, and discards the rest. */

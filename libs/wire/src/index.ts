@@ -11,6 +11,7 @@ export {
   Transcripts,
   type TranscriptWriter,
 } from './request-body.js';
+export { ResponseBody } from './byte-source.js';
 export { EventBatch, type CallName, AnswerDecoder, WireAnswer } from './answer-decoder.js';
 export { withDiscretion, type Confidences } from './discretion.js';
 export { refused, reported, unreachable, type Refusal } from './from-failure.js';
@@ -22,7 +23,6 @@ export {
   readAnswer,
   readBytes,
   repeatRequest,
-  ResponseBody,
   type SdkErrors,
   toTimeLimits,
 } from './read-answer.js';

@@ -11,7 +11,7 @@ import {
   NO_USAGE,
 } from '@toolloop/protocol';
 import { AnswerDecoder, type WireAnswer } from './answer-decoder.js';
-import { type ByteSource, IteratedBytes, WebBytes } from './byte-source.js';
+import { IteratedBytes, ResponseBody, WebBytes } from './byte-source.js';
 import { fromReadError } from './from-failure.js';
 import { failureText, type HttpAnswer, isOk, type RepeatedRequests } from './http-fetch.js';
 import { parseWireObject } from './wire-object.js';
@@ -348,52 +348,4 @@ function repeated(fold: AnswerFold): Pick<ModelFinish, 'text' | 'reasoning' | 't
 
 function said({ providerReason }: WireAnswer): Pick<ModelFinish, 'providerReason'> {
   return providerReason === undefined ? {} : { providerReason };
-}
-
-/** The milliseconds that the end of a body may take once the answer in it is complete. */
-const DRAIN_MS = 250;
-
-/** The bytes of a response, one network read at a time and only when asked for. Aborting the signal closes the socket at once, also during a read. */
-export class ResponseBody {
-  constructor(
-    private readonly bytes: ByteSource | undefined,
-    readonly signal?: AbortSignal,
-    /** The provider's id of the request. */
-    readonly requestId?: string,
-  ) {
-    signal?.addEventListener('abort', this.close, { once: true });
-    if (signal?.aborted) this.close();
-  }
-
-  /** `true` once all of it is here, though it may not be read yet. */
-  get isComplete(): boolean {
-    return this.bytes?.isComplete === true;
-  }
-
-  /** Reads the next bytes; undefined at the end. A promise where they have to be waited for; it rejects when the connection breaks. */
-  read(): Uint8Array | undefined | Promise<Uint8Array | undefined> {
-    return this.bytes?.read();
-  }
-
-  /** Reads to the end, so that the connection can serve the next request. A server that never ends its body loses it instead. */
-  drain(): Promise<void> | undefined {
-    const reading = this.bytes?.read();
-    return reading === undefined ? undefined : this.drained(reading);
-  }
-
-  private async drained(first: Uint8Array | Promise<Uint8Array | undefined>): Promise<void> {
-    const timer = this.isComplete ? undefined : setTimeout(this.close, DRAIN_MS);
-    try {
-      for (let bytes = await first; bytes !== undefined;) bytes = await this.bytes?.read();
-    } catch {
-      // The answer was complete before the connection broke.
-    } finally {
-      clearTimeout(timer);
-    }
-  }
-
-  readonly close = (): void => {
-    this.signal?.removeEventListener('abort', this.close);
-    this.bytes?.close();
-  };
 }

@@ -1,3 +1,4 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import { ModelError } from '@toolloop/core';
 import type { ModelEvent, ModelFinishReason } from '@toolloop/protocol';
@@ -40,6 +41,37 @@ describe('the last event of an answer that somebody else asked for', () => {
     expect(events.at(-1)).toMatchObject({ toolCalls: [{ toolCallId: 'c1' }] });
   });
 });
+
+describe('answers that are complete in one turn of the event loop', () => {
+  it('are all read before the first reader continues, and then 16 readers continue in a turn', async () => {
+    const read: number[] = [];
+    const continued: number[] = [];
+    const readers = Array.from({ length: 40 }, async (_, number) => {
+      const answer = new SaidAnswer({ calls: ['get_order', '{}'], reason: 'tool_calls' });
+      for await (const event of readBytes(
+        answer,
+        bytesThen(() => void read.push(number)),
+      ))
+        if (event.type === 'finish') continue;
+      continued.push(read.length);
+    });
+    const counts = new Set<number>();
+    for (let turns = 0; turns < 10; turns += 1) {
+      await turn();
+      counts.add(continued.length);
+    }
+    await Promise.all(readers);
+    expect(new Set(continued)).toEqual(new Set([40]));
+    expect([...counts].filter((count) => count > 0)).toEqual([16, 32, 40]);
+  });
+});
+
+/** The bytes of an answer of one word, and a callback once they were read. */
+async function* bytesThen(onRead: () => void): AsyncGenerator<Uint8Array> {
+  yield Buffer.from('data: {"word":"Hi"}\n\ndata: [DONE]\n\n');
+  onRead();
+  await Promise.resolve();
+}
 
 /** Each payload is a word; the first is thought, the others are said. */
 class SaidAnswer extends WireAnswer {
