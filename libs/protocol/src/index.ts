@@ -94,7 +94,7 @@ export type {
   ToolInvocationRecord,
   WaitingFor,
 } from './loop-result.js';
-export { LoopEventSink } from './loop-event.js';
+export { LoopEventSink, timestampOfNow } from './loop-event.js';
 export type { RunIdentity } from './loop-event.js';
 export type { EventStamp, LoopEvent, LoopEventBody, LoopEventOf, ToolPrefix, WarningCode } from './loop-event.js';
 export {

@@ -25,6 +25,16 @@ export interface EventStamp {
   readonly timestamp: string;
 }
 
+let second = { at: Number.NaN, text: '' };
+
+/** Writes the time of now, as the stamps of events and of the audit have it. Many come within one second, whose part is written once: it is most of what writing a date costs. */
+export function timestampOfNow(): string {
+  const now = Date.now();
+  const ms = now % 1000;
+  if (now - ms !== second.at) second = { at: now - ms, text: new Date(now).toISOString().slice(0, -'000Z'.length) };
+  return `${second.text}${String(ms).padStart(3, '0')}Z`;
+}
+
 /**
  * A summary of the tools of a model call, which come first in every prompt. If `unchanged` is less than `tools`, the provider's prompt cache is valid up to
  * that tool; everything after it, the conversation included, is read again.

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Logger } from '@nestjs/common';
-import { type JsonValue, StorageUnavailableError } from '@toolloop/protocol';
+import { type JsonValue, StorageUnavailableError, timestampOfNow } from '@toolloop/protocol';
 import { type PendingAnswer, type Pending, PendingWitness, type RefusedAnswer } from '../contracts/pending.js';
 import {
   AuditError,
@@ -73,7 +73,7 @@ export class AuditTrail {
   /** Records an entry like {@link record}, and returns nothing if it is stored by now: a store in memory keeps no one waiting. */
   keep(draft: AuditDraft): Promise<void> | undefined {
     const { tenant } = draft;
-    const at = timeOfNow();
+    const at = timestampOfNow();
     try {
       const content = { entryId: randomUUID(), ...this.toContent(draft) };
       const build = (head = genesisOf(tenant)) => sealed(content, at, head, this.keyring);
@@ -139,15 +139,6 @@ export class AuditTrail {
   private resultEvidence(tenant: string, text: string): AuditEvidence {
     return { resultBytes: Buffer.byteLength(text), resultHash: this.keyring.sign(`result:${JSON.stringify(tenant)}${text}`) };
   }
-}
-
-let written = { at: Number.NaN, text: '' };
-
-/** Many entries come within one millisecond, and writing a date out is most of what their time costs. */
-function timeOfNow(): string {
-  const now = Date.now();
-  if (now !== written.at) written = { at: now, text: new Date(now).toISOString() };
-  return written.text;
 }
 
 /** Says why there is no entry: its caller must not do what it is about. */

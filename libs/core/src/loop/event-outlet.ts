@@ -6,6 +6,7 @@ import {
   type LoopEventSink,
   type Message,
   type RunIdentity,
+  timestampOfNow,
 } from '@toolloop/protocol';
 import type { LeftInput } from '../contracts/conversation.js';
 import type { LoopRequest } from '../contracts/loop-request.js';
@@ -83,7 +84,7 @@ export class EventOutlet {
 
   private send(body: LoopEventBody): void | Promise<void> {
     this.sequence += 1;
-    const event: LoopEvent = { ...body, runId: this.run.runId, sequence: this.sequence, timestamp: timestamp() };
+    const event: LoopEvent = { ...body, runId: this.run.runId, sequence: this.sequence, timestamp: timestampOfNow() };
     if (this.critical.length === 0) return this.show(event);
     this.queue = this.queue.then(() => this.keepThenShow(event));
     return this.queue;
@@ -127,14 +128,6 @@ export class EventOutlet {
     this.hasWarned = true;
     this.warning = { type: 'warning', code: 'sink_failed', message: `${name} does not take this run's events.` };
   }
-}
-
-/** The last timestamp: many events of all runs come within one millisecond, and writing a date out is most of what a stamp costs. */
-let [stampedAt, stamp] = [-1, ''];
-function timestamp(): string {
-  const now = Date.now();
-  if (now !== stampedAt) [stampedAt, stamp] = [now, new Date(now).toISOString()];
-  return stamp;
 }
 
 type Pulled = IteratorResult<LoopEvent, undefined>;

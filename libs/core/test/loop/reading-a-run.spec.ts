@@ -1,6 +1,6 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { LanguageModel, type LoopEvent, ModelError, RunError } from '@toolloop/core';
-import type { ModelEvent } from '@toolloop/protocol';
+import { type ModelEvent, timestampOfNow } from '@toolloop/protocol';
 import { ScriptedModel, call, calls, collect, expectRunEndsOnce, fails, text } from '@toolloop/testing';
 import { firstValueFrom, map, share, take, toArray } from 'rxjs';
 import { resultOf } from '../fixtures/played-run.js';
@@ -166,6 +166,18 @@ describe('`events$`', () => {
     expect(new Set(read.flat().map(({ runId }) => runId))).toEqual(new Set(handles.map(({ runId }) => runId)));
     expect(handles[0]?.runId).not.toBe(handles[1]?.runId);
     for (const { timestamp } of read.flat()) expect(new Date(timestamp).toISOString()).toBe(timestamp);
+  });
+});
+
+describe('the time of an event', () => {
+  it('is written to the millisecond, within a second and across seconds', () => {
+    const start = Date.parse('2026-02-28T23:59:59.000Z');
+    const clock = jest.spyOn(Date, 'now');
+    for (const ms of [0, 7, 42, 999, 1000, 1001, 500, 61_000]) {
+      clock.mockReturnValue(start + ms);
+      expect(timestampOfNow()).toBe(new Date(start + ms).toISOString());
+    }
+    clock.mockRestore();
   });
 });
 
