@@ -126,6 +126,7 @@ export class ToolProviderExtractor {
   }
 
   private warningFor(instance: object, definition: EntityDefinition | undefined): Warning | undefined {
+    if (!definition && !this.catalog.entities.isUnknownProvider(instance)) return undefined;
     const name = classOf(instance)?.name ?? 'object';
     if (definition) {
       const wanted = definition.tenantProperty === undefined ? '' : ", or is another tenant's";
@@ -134,7 +135,6 @@ export class ToolProviderExtractor {
         message: `A ${name} has no "${[definition.idProperty].flat().join('", "')}" that could identify it${wanted}, so its tools were not added. See @ToolProvider({ instanceIdProperty }).`,
       };
     }
-    if (!this.catalog.entities.isUnknownProvider(instance)) return undefined;
     return {
       code: 'unknown_provider',
       message: `${name} is marked @ToolProvider() but not known, so its tools were not added. List it in ToolLoopModule.forFeature({ entities: [${name}] }).`,
@@ -236,14 +236,10 @@ const MOST_LEVELS = 64;
 /** The most objects that are visited in one result; the cap of injected tools is reached long before. */
 const MOST_OBJECTS = 10_000;
 
-/** An object, with the class that its field or tool declares. */
+/** An object, with the class that its field or tool declares, and its level. */
 interface Found {
   readonly value: object;
   readonly declared: Type | undefined;
-}
-
-/** An object with its level. */
-interface Placed extends Found {
   readonly level: number;
 }
 
@@ -265,14 +261,13 @@ export class ProviderWalk {
    */
   *objectsIn(result: unknown, returns?: Type): Generator<object> {
     const seen = new Set<object>();
-    const open: Placed[] = isObject(result) ? [{ value: result, declared: returns, level: 0 }] : [];
+    const open: Found[] = isObject(result) ? [{ value: result, declared: returns, level: 0 }] : [];
     for (let next = open.pop(); next && seen.size < MOST_OBJECTS; next = open.pop()) {
-      const { value, declared, level } = next;
+      const { value, level } = next;
       if (seen.has(value)) continue;
       seen.add(value);
       yield value;
-      if (level >= MOST_LEVELS) continue;
-      for (const child of this.childrenOf(value, declared).toReversed()) open.push({ ...child, level: level + 1 });
+      if (level < MOST_LEVELS) open.push(...this.childrenOf(next).toReversed());
     }
   }
 
@@ -283,14 +278,15 @@ export class ProviderWalk {
   }
 
   /** Returns the objects within a value, without scalars. */
-  private childrenOf(value: object, declared: Type | undefined): Found[] {
+  private childrenOf({ value, declared, level }: Found): Found[] {
     const shown = value instanceof Map ? undefined : this.shownAs(value, declared);
     const children: Found[] = [];
     const add = (child: unknown, type: Type | undefined): void => {
-      if (isObject(child)) children.push({ value: child, declared: type });
+      if (isObject(child)) children.push({ value: child, declared: type, level: level + 1 });
     };
     if (shown) for (const one of shown) add(readProperty(value, one.property), one.declared);
-    else for (const item of itemsOf(value)) add(item, isIterable(value) ? declared : undefined);
+    else if (isIterable(value)) for (const item of firstOf(value instanceof Map ? value.values() : value)) add(item, declared);
+    else if (isPlain(value)) for (const name of Object.keys(value)) add(readProperty(value, name), undefined);
     return children;
   }
 
@@ -315,13 +311,6 @@ export class ProviderWalk {
     this.classes.set(type, shown);
     return shown;
   }
-}
-
-/** Returns the elements of a list, set or map, or the values of a plain object, up to a limit, since an iterable may be endless. */
-function itemsOf(value: object): readonly unknown[] {
-  if (value instanceof Map) return firstOf(value.values());
-  if (isIterable(value)) return firstOf(value);
-  return isPlain(value) ? Object.keys(value).map((name) => readProperty(value, name)) : [];
 }
 
 /** Returns the items of an iterable until it fails or reaches the limit. */

@@ -146,16 +146,19 @@ export class Attempt implements EventBatches {
   }
 
   private toShow(said: readonly ModelEvent[]): readonly ModelEvent[] {
-    const events = said.map((event) => this.counted(event));
+    const events = said.some(isUsage) ? said.map((event) => this.counted(event)) : said;
     if (this.hasShown) return events;
     const first = events.findIndex(({ type }) => !SILENT.has(type));
-    this.held.push(...(first < 0 ? events : events.slice(0, first)));
-    const [content, ...others] = first < 0 ? [] : events.slice(first);
-    if (!content) return [];
+    const content = events[first];
+    if (!content) {
+      this.held.push(...events);
+      return [];
+    }
     if (content.type === 'finish' && content.finishReason === 'incomplete') throw brokenOff(this.model);
     this.hasShown = true;
+    if (this.held.length === 0 && this.before === NO_USAGE) return events;
     const before: readonly ModelEvent[] = this.before === NO_USAGE ? [] : [{ type: 'usage', usage: this.spent }];
-    return [...before, ...this.held.splice(0), content, ...others];
+    return [...before, ...this.held.splice(0), ...events];
   }
 
   private counted(event: ModelEvent): ModelEvent {
@@ -163,6 +166,10 @@ export class Attempt implements EventBatches {
     this.reported = event.usage;
     return { type: 'usage', usage: this.spent };
   }
+}
+
+function isUsage({ type }: ModelEvent): boolean {
+  return type === 'usage';
 }
 
 /** Tells whether a sum lacks a cost that one part has. If neither has one, `prices` can still compute both. */
