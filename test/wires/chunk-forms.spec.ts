@@ -154,11 +154,12 @@ describe.each(Object.entries(APIS))('chunks of text over the API %s', (_name, { 
         fc.nat(FRAMES.length - 1),
         fc.option(fc.nat(FRAMES.length - 1)),
         fc.array(fc.nat(5000), { maxLength: 6 }),
-        (items, framing, second, cuts) => {
+        fc.constantFrom(1, 4, 100), // the chunks one behind the other that begin equally
+        (items, framing, second, cuts, equal) => {
           const payloads = [
             ...begin.map((one) => JSON.stringify(one)),
             ...items.map((one, number) => {
-              const payload = JSON.stringify('other' in one ? one.other : chunk(one.text, number));
+              const payload = JSON.stringify('other' in one ? one.other : chunk(one.text, Math.floor(number / equal)));
               return 'damage' in one ? (DAMAGES[one.damage]?.(payload) ?? payload) : payload;
             }),
             ...end.map((one) => JSON.stringify(one)),

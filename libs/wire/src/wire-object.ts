@@ -101,25 +101,25 @@ interface Gap {
 export class ChunkTemplate {
   /** The text of the chunk that was matched last. */
   text = '';
-  private gaps: readonly Gap[] | undefined;
-  /** The characters behind the last gap. */
-  private end = '';
+  private form: Form | undefined;
   private isUsed = false;
   private unused = 0;
 
   /** Returns the place behind a chunk that begins at a place and equals the last one but for its gaps; -1 for any other. */
   match(source: string, from: number): number {
-    if (this.gaps === undefined) return -1;
-    let [at, text] = [from, ''];
-    for (const { before, kind } of this.gaps) {
+    if (this.form && !standsAt(source, from, this.form.start)) this.form = this.form.anyStart;
+    const { form } = this;
+    if (form === undefined) return -1;
+    let [at, text] = [from + form.start.length, ''];
+    for (const { before, kind } of form.gaps) {
       if (!standsAt(source, at, before)) return -1;
       const start = at + before.length;
       at = endOf(kind, source, start);
       if (at < 0) return -1;
       if (kind === 'text') text = fromJson(source.slice(start, at));
     }
-    if (!standsAt(source, at, this.end)) return -1;
-    const end = behind(OBJECT_END, source, at + this.end.length);
+    if (!standsAt(source, at, form.end)) return -1;
+    const end = behind(OBJECT_END, source, at + form.end.length);
     if (end < 0) return -1;
     this.isUsed = true;
     this.text = text;
@@ -128,10 +128,10 @@ export class ChunkTemplate {
 
   /** Forgets the form: a chunk of another form may have changed what the last one says again. */
   forget(): void {
-    if (this.gaps === undefined) return;
+    if (this.form === undefined) return;
     this.unused = this.isUsed ? 0 : this.unused + 1;
     this.isUsed = false;
-    this.gaps = undefined;
+    this.form = undefined;
   }
 
   /**
@@ -145,19 +145,28 @@ export class ChunkTemplate {
     if (found === undefined || found.text === '' || this.unused >= MOST_UNUSED) return false;
     const form = formOf(payload, found);
     if (form === undefined) return false;
-    const isForm = isFoundBy(textIn, form);
-    if (isForm) ({ gaps: this.gaps, end: this.end } = form);
+    const isForm = isFoundBy(textIn, form.anyStart);
+    if (isForm) this.form = form;
     else this.unused += 1;
     return isForm;
   }
 }
 
+/** The text behind a start that reaches to it. */
+const TEXT_AT_ONCE: Gap = { before: '', kind: 'text', name: '' };
+
 interface Form {
+  /** The characters before the first gap that is looked for. */
+  readonly start: string;
   readonly gaps: readonly Gap[];
+  /** The characters behind the last gap. */
   readonly end: string;
+  /** The form for chunks with another start; absent where each gap is looked for. */
+  readonly anyStart?: Form;
 }
 
-function formOf(payload: string, found: ChunkText): Form | undefined {
+/** Makes the form of chunks that begin as a payload does, up to its text: most of what may differ stands there, such as the id of the answer, and does not differ within an answer. */
+function formOf(payload: string, found: ChunkText): (Form & Required<Pick<Form, 'anyStart'>>) | undefined {
   if (payload.length > MOST_CHARACTERS || payload.includes('\u{E000}') || !payload.endsWith('}')) return undefined;
   const places = placesIn(payload, found);
   if (places === undefined) return undefined;
@@ -168,7 +177,10 @@ function formOf(payload: string, found: ChunkText): Form | undefined {
     gaps.push({ before: payload.slice(behindLast, at), kind, name });
     behindLast = end;
   }
-  return { gaps, end: payload.slice(behindLast, -1).trimEnd() };
+  const end = payload.slice(behindLast, -1).trimEnd();
+  const index = places.findIndex(({ kind }) => kind === 'text');
+  const start = payload.slice(0, places[index]?.at);
+  return { start, gaps: [TEXT_AT_ONCE, ...gaps.slice(index + 1)], end, anyStart: { start: '', gaps, end } };
 }
 
 /** Tells whether a parser finds marks in the gaps of a form. */
