@@ -84,10 +84,10 @@ export class OptionTable<Options extends object> {
   findings(given: unknown, at: string): Finding[] {
     if (!isRecord(given)) return [{ at, problem: `Its options are ${inWords(given)}.`, remedy: 'Give an object.' }];
     const findings = this.nameFindings(given, at);
-    for (const [name, rule] of this.entries) {
+    this.entries.forEach((rule, name) => {
       const value: unknown = Reflect.get(given, name);
       if (value !== undefined || rule.isNeeded) findings.push(...this.valueFindings(name, rule, value, at));
-    }
+    });
     const { together } = this.settings;
     return together ? [...findings, ...together(this.sound(given), at, given)] : findings;
   }

@@ -279,11 +279,15 @@ function typeOnly(rule: ValidationRule): ConstraintSchema {
 }
 
 function join(combined: CombinedConstraints, next: ConstraintSchema): CombinedConstraints {
+  if (combined === NO_CONSTRAINTS) {
+    const { types, keywords, hint, exact, date = false } = next;
+    return { types, keywords, hints: hint === undefined ? NONE : [hint], exact, date };
+  }
   const { keywords, clash } = joinKeywords(combined.keywords, next.keywords);
   return {
     types: commonTypes(combined.types, next.types),
     keywords,
-    hints: [...combined.hints, ...(next.hint === undefined ? [] : [next.hint]), ...clash],
+    hints: next.hint === undefined && clash.length === 0 ? combined.hints : [...combined.hints, ...[next.hint ?? []].flat(), ...clash],
     exact: combined.exact && next.exact && clash.length === 0,
     date: combined.date || next.date === true,
   };
@@ -310,7 +314,7 @@ const TIGHTEST: Readonly<Record<string, (one: number, other: number) => number>>
 
 /** Joins keywords, of which a schema has each once: of two bounds the tighter one stays, of two lists the common values, and a second pattern becomes a hint. */
 function joinKeywords(one: JSONSchema7, other: JSONSchema7): { readonly keywords: JSONSchema7; readonly clash: readonly string[] } {
-  if (Object.keys(other).length === 0) return { keywords: one, clash: [] }; // as most: they say a type and no more
+  if (Object.keys(other).length === 0) return { keywords: one, clash: NONE }; // as most: they say a type and no more
   const keywords = new Map<string, unknown>(Object.entries(one));
   const clash: string[] = [];
   for (const [keyword, value] of Object.entries(other)) {
@@ -323,6 +327,8 @@ function joinKeywords(one: JSONSchema7, other: JSONSchema7): { readonly keywords
   }
   return { keywords: Object.fromEntries(keywords), clash };
 }
+
+const NONE: readonly string[] = [];
 
 function sharedValues(one: unknown, other: unknown): unknown[] {
   return Array.isArray(one) && Array.isArray(other) ? one.filter((value) => other.includes(value)) : [];
@@ -339,10 +345,10 @@ const KEYWORDS_OF: Readonly<Record<string, readonly string[]>> = {
 /** Makes a schema of these types with the keywords that apply to them. Values of an `enum` that have other types are left out. */
 export function typedSchema(types: readonly JSONSchema7TypeName[], keywords: JSONSchema7): JSONSchema7 {
   const isMeaningful = (keyword: string): boolean => keyword === 'enum' || types.some((type) => KEYWORDS_OF[type]?.includes(keyword));
-  const kept: JSONSchema7 = Object.fromEntries(Object.entries(keywords).filter(([keyword]) => isMeaningful(keyword)));
-  const [only] = types;
-  const values = kept.enum?.filter((value) => types.some((type) => hasType(value, type)));
-  return { type: types.length === 1 ? only : [...types], ...kept, ...(values && { enum: values }) };
+  const isWhole = Object.keys(keywords).every(isMeaningful);
+  const kept: JSONSchema7 = isWhole ? keywords : Object.fromEntries(Object.entries(keywords).filter(([keyword]) => isMeaningful(keyword)));
+  const type = types.length === 1 ? types[0] : [...types];
+  return kept.enum ? { type, ...kept, enum: kept.enum.filter((value) => types.some((one) => hasType(value, one))) } : { type, ...kept };
 }
 
 function hasType(value: JSONSchema7Type, type: JSONSchema7TypeName): boolean {

@@ -26,10 +26,7 @@ export interface DtoFinding extends PropertyProblem {
   readonly path: string;
 }
 
-/**
- * Makes the JSON Schema of a DTO class from class-validator's and class-transformer's metadata. A nested class is inlined, unless it is used twice or within
- * itself: then it is in `$defs`. The same class always gives the same schema.
- */
+/** Makes the JSON Schema of a DTO class from class-validator's and class-transformer's metadata. A nested class is inlined, unless it is used twice or within itself: then it is in `$defs`. The same class always gives the same schema. */
 export function dtoSchema(type: Type, classes = new DtoClasses()): DtoSchema {
   return new DtoCompilation(type, classes).result();
 }
@@ -57,7 +54,7 @@ class DtoCompilation {
       needsClassValidator: !this.exact,
       hidden: this.classes
         .of(this.root)
-        .properties.filter((property) => this.hides(property, new Set()))
+        .properties.filter((property) => this.hides(property))
         .map(({ name }) => name),
       findings: [...this.findings.values()],
       warnings: [...this.warnings.values()],
@@ -75,12 +72,17 @@ class DtoCompilation {
   }
 
   private objectSchema(type: Type, nullable: boolean): JSONSchema7 {
-    const properties = this.classes.of(type).properties.map((property) => [property.name, this.propertySchema(type, property)] as const);
-    const required = properties.filter(([, compiled]) => compiled.required).map(([name]) => name);
+    const properties = new Map<string, JSONSchema7>();
+    const needed: string[] = [];
+    for (const property of this.classes.of(type).properties) {
+      const { schema, required } = this.propertySchema(type, property);
+      properties.set(property.name, schema);
+      if (required) needed.push(property.name);
+    }
     return {
       type: nullable ? ['object', 'null'] : 'object',
-      properties: Object.fromEntries(properties.map(([name, { schema }]) => [name, schema])),
-      ...(required.length > 0 && { required }),
+      properties: Object.fromEntries(properties),
+      ...(needed.length > 0 && { required: needed }),
       additionalProperties: false,
     };
   }
@@ -115,11 +117,11 @@ class DtoCompilation {
     return name;
   }
 
-  private hides({ input: { hidden, valueType } }: DtoProperty, seen: Set<Type>): boolean {
+  private hides({ input: { hidden, valueType } }: DtoProperty, seen?: Set<Type>): boolean {
     if (hidden) return true;
-    if (valueType.kind !== 'class' || seen.has(valueType.type)) return false;
-    seen.add(valueType.type);
-    return this.classes.of(valueType.type).properties.some((property) => this.hides(property, seen));
+    if (valueType.kind !== 'class' || seen?.has(valueType.type)) return false;
+    const known = (seen ?? new Set()).add(valueType.type);
+    return this.classes.of(valueType.type).properties.some((property) => this.hides(property, known));
   }
 
   private report(path: string, { problem, remedy }: PropertyProblem, reported = this.findings): void {
@@ -149,10 +151,11 @@ export class DtoClasses {
 function describeClass(type: Type): DtoClass {
   const defaults = propertyDefaultsOf(type);
   const inputOf = inputPropertiesOf(type);
-  const properties = [...rulesByProperty(type)].map(([name, rules]) => {
+  const properties: DtoProperty[] = [];
+  rulesByProperty(type).forEach((rules, name) => {
     const recorded = rules.findLast(({ field }) => field)?.field; // of the class itself, before those it extends
     const input = inputOf(name, recorded?.designType);
-    return { name, rules, input, field: recorded?.options ?? {}, default: defaults?.get(name) };
+    properties.push({ name, rules, input, field: recorded?.options, default: defaults?.get(name) });
   });
   return { type, properties, problems: classProblems(properties.length, defaults !== undefined) };
 }
@@ -299,10 +302,7 @@ const SCALARS: Readonly<Record<ScalarKind, (value: Scalar) => JsonValue | undefi
   date: (value) => (typeof value === 'boolean' ? undefined : toTime(value)),
 };
 
-/**
- * Converts a property's value to its declared type where a driver returns another form of it: `'12.50'` for a number, 1 for true, an ISO string
- * for a Date. A conversion with a loss is refused, as the schema would refuse it.
- */
+/** Converts a property's value to its declared type where a driver returns another form of it: `'12.50'` for a number, 1 for true, an ISO string for a Date. A conversion with a loss is refused, as the schema would refuse it. */
 export function toDeclaredScalar(scalar: ScalarKind): Conversion {
   const convert = SCALARS[scalar];
   return (value, key, walk) => {

@@ -293,9 +293,7 @@ function listedIn({ enum: values, const: only }: JSONSchema7): number | undefine
 /** The most bits of a number that counts as a number; a wider one could hold a message. */
 const MOST_NUMBER_BITS = 20;
 
-/**
- * Returns the bits that a value of a schema can tell: of one of listed values, a boolean, a number between bounds, a date or a time. Undefined for everything else, which is text.
- */
+/** Returns the bits that a value of a schema can tell: of one of listed values, a boolean, a number between bounds, a date or a time. Undefined for everything else, which is text. */
 function capacityOf(value: JsonValue, schema: JSONSchema7): number | undefined {
   const listed = listedIn(schema);
   if (listed !== undefined) return Math.log2(Math.max(1, listed));

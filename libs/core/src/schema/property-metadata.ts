@@ -2,7 +2,7 @@ import type { Type } from '@nestjs/common';
 import type { Audience } from '@toolloop/protocol';
 import type { TransformationType } from 'class-transformer';
 import type { TypeMetadata } from 'class-transformer/types/interfaces/index.js';
-import type { MetadataStorage } from 'class-validator';
+import type * as ClassValidator from 'class-validator';
 import type { ValidationMetadata } from 'class-validator/types/metadata/ValidationMetadata.js';
 import 'reflect-metadata';
 import { Secret } from '../contracts/tool-call.js';
@@ -27,32 +27,37 @@ export interface ValidationRule {
   readonly field: ReturnType<typeof toolFieldIn>;
 }
 
-/**
- * Returns the decorators that `validate()` would obey, of the class and of those it extends; base classes first, each in order of declaration, so that the
- * load order of modules makes no difference.
- */
+/** Returns the decorators that `validate()` would obey, of the class and of those it extends; base classes first, each in order of declaration, so that the load order of modules makes no difference. */
 export function validationRulesOf(type: Type): ValidationRule[] {
   if (!isInstalled('class-validator')) return [];
-  const metadata = lineageStorage(type).getTargetValidationMetadatas(type, '', false, false);
+  const { getMetadataStorage, IS_OPTIONAL, ValidationTypes } = classValidator(); // once for all, since each is two getters away
+  const library: RuleReader = { storage: getMetadataStorage(), IS_OPTIONAL, ValidationTypes };
+  const metadata = metadataOf(type, library.storage);
   const inherits = metadata.some(({ target }) => target !== type);
   const ordered = inherits ? metadata.toSorted((one, other) => depthOf(type, other) - depthOf(type, one)) : metadata;
-  return ordered.map(toRule);
+  return ordered.map((one) => toRule(one, library));
 }
 
+/** The parts of class-validator that say what a rule is. */
+type RuleReader = Pick<typeof ClassValidator, 'IS_OPTIONAL' | 'ValidationTypes'> & { readonly storage: ClassValidator.MetadataStorage };
+
 /**
- * Makes a storage with a class and those it extends: `getTargetValidationMetadatas` visits every class it knows, so reading each of a thousand DTOs would take
- * a million steps. Where class-validator keeps its metadata elsewhere, its own storage is used.
+ * Returns what `getTargetValidationMetadatas` would of a class without groups. That visits every class it knows, so reading each of a thousand DTOs would take a million steps: where
+ * class-validator keeps its metadata by class, those of the class alone are read, or of it and those it extends.
  */
-function lineageStorage(type: Type): MetadataStorage {
-  const { getMetadataStorage, MetadataStorage: Storage } = classValidator();
-  const whole = getMetadataStorage();
+function metadataOf(type: Type, whole: ClassValidator.MetadataStorage): readonly ValidationMetadata[] {
   const byTarget: unknown = Reflect.get(whole, 'validationMetadatas');
-  if (!(byTarget instanceof Map)) return whole;
-  const lineage = new Storage();
+  if (!(byTarget instanceof Map)) return whole.getTargetValidationMetadatas(type, '', false, false);
+  const levels: (readonly ValidationMetadata[])[] = [];
   for (let level: object | null = type.prototype as object; level; level = Reflect.getPrototypeOf(level)) {
-    for (const metadata of (byTarget.get(level.constructor) ?? []) as ValidationMetadata[]) lineage.addValidationMetadata(metadata);
+    const own = byTarget.get(level.constructor) as readonly ValidationMetadata[] | undefined;
+    if (own) levels.push(own);
   }
-  return lineage;
+  const [first = [], ...others] = levels;
+  if (others.length === 0) return first;
+  const lineage = new (classValidator().MetadataStorage)();
+  for (const one of levels.flat()) lineage.addValidationMetadata(one);
+  return lineage.getTargetValidationMetadatas(type, '', false, false);
 }
 
 /** Counts the classes between a class and the one that declares a rule. */
@@ -62,17 +67,15 @@ function depthOf(type: Type, { target }: ValidationMetadata): number {
   return depth;
 }
 
-function toRule(metadata: ValidationMetadata): ValidationRule {
+function toRule(metadata: ValidationMetadata, library: RuleReader): ValidationRule {
   return {
     property: metadata.propertyName,
-    kind: kindOf(metadata),
+    kind: kindOf(metadata, library),
     name: metadata.name ?? '',
     arguments: boundedArguments(metadata),
     each: metadata.each ?? false,
     holds: holdsOf(metadata),
-    inert:
-      metadata.constraintCls !== undefined &&
-      classValidator().getMetadataStorage().getTargetValidatorConstraints(metadata.constraintCls).length === 0,
+    inert: metadata.constraintCls !== undefined && library.storage.getTargetValidatorConstraints(metadata.constraintCls).length === 0,
     field: toolFieldIn(metadata.context),
   };
 }
@@ -83,7 +86,8 @@ function toRule(metadata: ValidationMetadata): ValidationRule {
  */
 function boundedArguments({ name, constraints }: ValidationMetadata): readonly unknown[] {
   const given: unknown[] = constraints ?? [];
-  const { expression } = name === 'matches' ? readExpression(given) : {};
+  if (name !== 'matches') return given;
+  const { expression } = readExpression(given);
   const bounded = expression && boundedExpression(expression);
   if (bounded !== expression) given[0] = bounded;
   return given;
@@ -104,8 +108,7 @@ function holdsOf({ validateIf, groups }: ValidationMetadata): ValidationRule['ho
   return (groups ?? []).length > 0 ? 'in groups' : 'always';
 }
 
-function kindOf({ type, name, constraints }: ValidationMetadata): ValidationRule['kind'] {
-  const { IS_OPTIONAL, ValidationTypes } = classValidator();
+function kindOf({ type, name, constraints }: ValidationMetadata, { IS_OPTIONAL, ValidationTypes }: RuleReader): ValidationRule['kind'] {
   switch (type) {
     case ValidationTypes.CONDITIONAL_VALIDATION:
       if (constraints.includes(isNotNull)) return 'allowed'; // the schema says it by its type
@@ -152,55 +155,49 @@ export interface InputProperty {
   readonly transformed: boolean;
 }
 
-/**
- * Returns a reader of the metadata of a class's properties. The metadata of the class as a whole is read once for all of them. `recordedType` is the compiler's type
- * of a property whose class does not have it.
- */
+/** Returns a reader of the metadata of a class's properties. The metadata of the class as a whole is read once for all of them. `recordedType` is the compiler's type of a property whose class does not have it. */
 export function inputPropertiesOf(type: Type): (property: string, recordedType?: unknown) => InputProperty {
+  const metadata = transformMetadata();
   const arrives = passageOf(type, PLAIN_TO_CLASS);
   const leaves = passageOf(type, CLASS_TO_PLAIN);
   return (property, recordedType) => {
-    const exposure = transformMetadata().findExposeMetadata(type, property)?.options;
+    const exposure = metadata.findExposeMetadata(type, property)?.options;
     const design: unknown = Reflect.getMetadata('design:type', type.prototype as object, property) ?? recordedType;
-    const audiences = audiencesIn(exposure?.groups);
-    const typed = transformMetadata().findTypeMetadata(type, property);
+    const seers = exposure?.groups ?? INPUT_GROUPS;
+    const typed = metadata.findTypeMetadata(type, property);
     return {
       valueType: valueTypeOf(property, design, typed),
       designType: designTypeOf(design),
-      settable: audiences.length > 0 && arrives(property),
+      settable: INPUT_GROUPS.some((audience) => seers.includes(audience)) && arrives(property),
       renamed: exposure?.toPlainOnly === true ? undefined : exposure?.name,
-      hidden: !PEOPLE.every((audience) => audiences.includes(audience)) || !leaves(property),
-      transformed: looksAtObject(typed) || isTransformed(type, property),
+      hidden: !PEOPLE.every((audience) => seers.includes(audience)) || !leaves(property),
+      transformed: isTransformed(type, property, typed),
     };
   };
 }
 
-function audiencesIn(groups: readonly string[] | undefined): readonly Audience[] {
-  return groups ? INPUT_GROUPS.filter((audience) => groups.includes(audience)) : INPUT_GROUPS;
-}
-
-function looksAtObject(typed: TypeMetadata | undefined): boolean {
-  return (typed?.typeFunction?.length ?? 0) > 0;
-}
-
-function isTransformed(type: Type, property: string): boolean {
-  return transformMetadata().findTransformMetadatas(type, property, PLAIN_TO_CLASS).length > 0;
+function isTransformed(type: Type, property: string, typed: TypeMetadata | undefined): boolean {
+  const looksAtObject = (typed?.typeFunction?.length ?? 0) > 0;
+  return looksAtObject || transformMetadata().findTransformMetadatas(type, property, PLAIN_TO_CLASS).length > 0;
 }
 
 /** Tells whether `@Exclude()` and `@Expose()`, on the property and on the class, let a value pass in one direction. */
 function passageOf(type: Type, direction: TransformationType): (property: string) => boolean {
   const excluded = transformMetadata().getExcludedProperties(type, direction);
-  if (transformMetadata().getStrategy(type) !== 'excludeAll') return (property) => !excluded.includes(property);
+  if (transformMetadata().getStrategy(type) !== 'excludeAll')
+    return excluded.length === 0 ? PASSES : (property) => !excluded.includes(property);
   const exposed = transformMetadata().getExposedProperties(type, direction);
   return (property) => exposed.includes(property) && !excluded.includes(property);
 }
 
+const PASSES = (): boolean => true;
+
 function valueTypeOf(property: string, design: unknown, metadata: TypeMetadata | undefined): ValueType {
-  if ([design, metadata?.reflectedType].some((declared) => declared === Map || declared === Set)) {
+  if (isCollection(design) || isCollection(metadata?.reflectedType)) {
     return { kind: 'unsupported', problem: 'is a Map or a Set, which JSON does not have', remedy: 'Use an array or a DTO class.' };
   }
   if (design === Secret || (metadata && typeNamedBy(metadata, property) === Secret)) return NO_SECRET;
-  if (!metadata) return { kind: 'unknown' };
+  if (!metadata) return UNKNOWN;
   if (metadata.options?.discriminator) {
     const remedy = 'Use one class with an enum that says which kind it is, or one tool per kind.';
     return { kind: 'unsupported', problem: 'is one of several classes, which the supported subset of JSON Schema cannot express', remedy };
@@ -208,11 +205,15 @@ function valueTypeOf(property: string, design: unknown, metadata: TypeMetadata |
   return classify(typeNamedBy(metadata, property));
 }
 
+const isCollection = (declared: unknown): boolean => declared === Map || declared === Set;
+
 const NO_SECRET: ValueType = {
   kind: 'unsupported',
   problem: 'is a Secret, but arguments of a model are not secret: they are in the transcript',
   remedy: 'Pass it in the `context` of the request and read it from ToolCallContext.context, or use a connection.',
 };
+
+const UNKNOWN: ValueType = { kind: 'unknown' };
 
 /** Resolves the class of a `@Type()`; undefined where two modules import each other and the class is not defined yet. */
 function typeNamedBy({ typeFunction }: TypeMetadata, property: string): unknown {
@@ -228,7 +229,7 @@ function classify(type: unknown): ValueType {
   if (type === Number) return { kind: 'scalar', scalar: 'number' };
   if (type === Boolean) return { kind: 'scalar', scalar: 'boolean' };
   if (type === Date) return { kind: 'date' };
-  if (type === Object) return { kind: 'unknown' };
+  if (type === Object) return UNKNOWN;
   if (typeof type === 'function' && !BUILT_IN.has(type)) return { kind: 'class', type: type as Type };
   const remedy = 'Give the class: @Type(() => Address), imported as a value; for an array, the class of its items.';
   return { kind: 'unsupported', problem: 'has a @Type() that names no class', remedy };

@@ -11,7 +11,8 @@ export interface DtoProperty {
   readonly name: string;
   readonly rules: readonly ValidationRule[];
   readonly input: InputProperty;
-  readonly field: ToolFieldOptions;
+  /** What its `@ToolField()` says; most have none. */
+  readonly field: ToolFieldOptions | undefined;
   readonly default: PropertyDefault | undefined;
 }
 
@@ -42,31 +43,50 @@ interface Leaf {
   /** The type that the compiler recorded, for a value without other metadata. */
   readonly designType: JSONSchema7TypeName | undefined;
   readonly item: boolean;
+  readonly isNested: boolean;
 }
 
-/** Finds a pattern that can block the process for texts that the schema lets through. */
-function patternWarning({ name, each, arguments: values }: ValidationRule, schema: JSONSchema7): readonly PropertyProblem[] {
-  const { expression } = name === 'matches' ? readExpression(values) : {};
+/** Finds the pattern of a `@Matches()` that can block the process for texts that the schema lets through. */
+function patternWarning({ each, arguments: values }: ValidationRule, schema: JSONSchema7): readonly PropertyProblem[] {
+  const { expression } = readExpression(values);
   const { maxLength } = each && typeof schema.items === 'object' && !Array.isArray(schema.items) ? schema.items : schema;
   return (expression && [boundedPattern(expression, maxLength).problem ?? []].flat()) ?? [];
 }
 
 type Outcome = Pick<PropertySchema, 'schema' | 'exact' | 'problems'>;
 
+type Said = ReturnType<typeof saidBy>;
+
+/** Reads all that the rules of a property say in one turn: a thousand tools have twenty thousand of them, which are read before any of this code is warm. */
+function saidBy(rules: readonly ValidationRule[]) {
+  const flags = { optional: false, conditional: false, nested: false, promise: false, inert: false, list: false };
+  const [own, items, patterns]: ValidationRule[][] = [[], [], []]; // of the value, of the items of an array, and those of @Matches() among them
+  const said = { own, items, patterns, ...flags };
+  for (const rule of rules) {
+    const { kind, each } = rule;
+    if (kind === 'constraint') (each ? said.items : said.own).push(rule);
+    else if (kind !== 'allowed') said[kind] = true;
+    if (rule.name === 'matches') said.patterns.push(rule);
+    if (each && (kind === 'constraint' || kind === 'nested')) said.list = true;
+    if (rule.inert) said.inert = true;
+  }
+  return said;
+}
+
 /** Makes the schema of one property. Where a schema cannot express a decorator, it is wider, or narrower in a way that no caller would miss, and `exact` is false. */
 export function propertySchema(property: DtoProperty, nested: NestedSchema): PropertySchema {
   const { rules, input, field } = property;
-  const conditional = rules.some(({ kind }) => kind === 'conditional');
-  const optional = conditional || rules.some(({ kind }) => kind === 'optional');
-  const nullable = conditional || field.nullable === true;
-  const { schema, exact, problems } = valueSchema({ property, conditional, nullable }, nested);
-  const given = nullable || acceptsNull(schema) ? property.default : unlessNull(property.default);
+  const said = saidBy(rules);
+  const nullable = said.conditional || field?.nullable === true;
+  const { schema: bare, exact, problems } = valueSchema({ property, said, nullable }, nested);
+  const given = nullable || acceptsNull(bare) ? property.default : unlessNull(property.default);
+  const schema = completed(bare, field, given);
   return {
-    schema: { ...schema, ...describe(schema, field), ...(given?.json !== undefined && { default: given.json }) },
-    required: !optional && given === undefined,
-    exact: exact && !conditional && !input.transformed,
-    problems: [...generalProblems(property), ...problems],
-    warnings: rules.flatMap((rule) => patternWarning(rule, schema)),
+    schema,
+    required: !said.conditional && !said.optional && given === undefined,
+    exact: exact && !said.conditional && !input.transformed,
+    problems: generalProblems(property, said).concat(problems),
+    warnings: said.patterns.flatMap((rule) => patternWarning(rule, schema)),
   };
 }
 
@@ -77,30 +97,30 @@ function unlessNull(given: PropertyDefault | undefined): PropertyDefault | undef
 
 interface Value {
   readonly property: DtoProperty;
-  readonly conditional: boolean;
+  readonly said: Said;
   readonly nullable: boolean;
 }
 
-function valueSchema({ property, conditional, nullable }: Value, nested: NestedSchema): Outcome {
-  const { rules, input } = property;
-  const constraints = rules.filter(({ kind }) => kind === 'constraint');
-  const combine = conditional ? combineTypes : combineConstraints;
-  const own = combine(constraints.filter(({ each }) => !each));
-  const isList = own.types?.join() === 'array' || rules.some(({ each, kind }) => each && (kind === 'constraint' || kind === 'nested'));
-  if (isList) return listSchema({ property, own, items: combine(constraints.filter(({ each }) => each)), nullable }, nested);
-  return leafSchema({ constraints: own, property, nullable, designType: scalarOf(input.designType), item: false }, nested);
+function valueSchema({ property, said, nullable }: Value, nested: NestedSchema): Outcome {
+  const combine = said.conditional ? combineTypes : combineConstraints;
+  const own = combine(said.own);
+  if (said.list || (own.types?.length === 1 && own.types[0] === 'array'))
+    return listSchema({ property, own, items: combine(said.items), nullable, said }, nested);
+  const designType = scalarOf(property.input.designType);
+  return leafSchema({ constraints: own, property, nullable, designType, item: false, isNested: said.nested }, nested);
 }
 
 interface List {
   readonly property: DtoProperty;
+  readonly said: Said;
   readonly own: CombinedConstraints;
   readonly items: CombinedConstraints;
   readonly nullable: boolean;
 }
 
-function listSchema({ property, own, items, nullable }: List, nested: NestedSchema): Outcome {
+function listSchema({ property, own, items, nullable, said }: List, nested: NestedSchema): Outcome {
   if (!(own.types ?? ['array']).includes('array')) return failed(contradiction(own.types));
-  const leaf = { property, nullable: false, designType: undefined, item: true };
+  const leaf = { property, nullable: false, designType: undefined, item: true, isNested: said.nested };
   const ofLists = items.types?.join() === 'array';
   const inner = leafSchema({ ...leaf, constraints: ofLists ? NO_CONSTRAINTS : items }, nested);
   const item: JSONSchema7 = ofLists ? { ...typedSchema(['array'], items.keywords), items: inner.schema } : inner.schema;
@@ -142,9 +162,9 @@ function dateSchema({ constraints, nullable }: Leaf): Outcome {
 }
 
 function untypedSchema(leaf: Leaf): Outcome {
-  const { constraints, property, designType, item } = leaf;
+  const { constraints, designType, item, isNested } = leaf;
   if (constraints.date) return failed({ problem: 'is text in JSON, which @IsDate() never accepts', remedy: 'Add @Type(() => Date).' });
-  if (property.rules.some(({ kind }) => kind === 'nested')) {
+  if (isNested) {
     return failed({ problem: 'is nested, but its class is unknown', remedy: 'Add @Type(() => Address), with the class it holds.' });
   }
   const types = constraints.types ?? (designType && [designType]);
@@ -177,15 +197,12 @@ function withNull(schema: JSONSchema7): JSONSchema7 {
 }
 
 function acceptsNull({ type, $ref }: JSONSchema7): boolean {
-  return $ref === undefined && [type].flat().includes('null');
+  return $ref === undefined && (Array.isArray(type) ? type.includes('null') : type === 'null');
 }
 
 /** Finds the problems that keep a property of any type from being an argument. */
-function generalProblems({ name, rules, input, field }: DtoProperty): PropertyProblem[] {
-  const problems: PropertyProblem[] = TOOL_FIELD.findings(field, name).map(({ problem, remedy }) => ({
-    problem: problem.replace(/\.$/, ''),
-    remedy,
-  }));
+function generalProblems({ name, rules, input, field }: DtoProperty, said: Said): PropertyProblem[] {
+  const problems: PropertyProblem[] = fieldProblems(field, name);
   if (name in Object.prototype) problems.push({ problem: 'has a name that every object has', remedy: 'Rename it.' });
   if (!input.settable) {
     const remedy = 'To hide it from the ui and the audit, use @Exclude({ toPlainOnly: true }) or @Expose({ groups: ["model"] }).';
@@ -193,11 +210,12 @@ function generalProblems({ name, rules, input, field }: DtoProperty): PropertyPr
   }
   if (input.renamed !== undefined)
     problems.push({ problem: `is renamed "${input.renamed}" by @Expose({ name })`, remedy: 'Give the property itself that name.' });
-  for (const { broken } of rules.map((rule) => (rule.name === 'matches' ? readExpression(rule.arguments) : {})))
+  for (const { arguments: values } of said.patterns) {
+    const { broken } = readExpression(values);
     if (broken !== undefined) problems.push({ problem: `has a pattern that is none: ${broken}`, remedy: 'Correct its @Matches().' });
-  if (rules.some(({ kind }) => kind === 'promise'))
-    problems.push({ problem: 'is a promise, which JSON does not have', remedy: 'Use the value.' });
-  if (rules.some(({ inert }) => inert)) {
+  }
+  if (said.promise) problems.push({ problem: 'is a promise, which JSON does not have', remedy: 'Use the value.' });
+  if (said.inert) {
     problems.push({ problem: 'has a validator class that never runs', remedy: 'Mark that class with @ValidatorConstraint().' });
   }
   if (isUnsaidList(rules, input)) {
@@ -206,10 +224,14 @@ function generalProblems({ name, rules, input, field }: DtoProperty): PropertyPr
   return problems;
 }
 
+function fieldProblems(field: ToolFieldOptions | undefined, name: string): PropertyProblem[] {
+  return field ? TOOL_FIELD.findings(field, name).map(({ problem, remedy }) => ({ problem: problem.replace(/\.$/, ''), remedy })) : [];
+}
+
 /** Tells whether a property is an array without a decorator that says so, which not every compiler records. */
 function isUnsaidList(rules: readonly ValidationRule[], { designType, valueType }: InputProperty): boolean {
-  const said = rules.some(({ each, name }) => each || name === 'isArray' || name.startsWith('array'));
-  return !said && designType === 'array' && valueType.kind === 'class';
+  if (designType !== 'array' || valueType.kind !== 'class') return false;
+  return !rules.some(({ each, name }) => each || name === 'isArray' || name.startsWith('array'));
 }
 
 function contradiction(types: readonly string[] = []): PropertyProblem {
@@ -229,9 +251,15 @@ function hinted(schema: JSONSchema7, hints: readonly string[]): JSONSchema7 {
   return hints.length === 0 ? schema : { ...schema, description: hints.join(' ') };
 }
 
-function describe(schema: JSONSchema7, { description, example }: ToolFieldOptions): JSONSchema7 {
-  const words = [description, schema.description].filter((text) => text !== undefined).join(' ');
-  return { ...(words !== '' && { description: words }), ...(example !== undefined && { examples: [example] }) };
+function completed(schema: JSONSchema7, field: ToolFieldOptions | undefined, given: PropertyDefault | undefined): JSONSchema7 {
+  const { description, example } = field ?? {};
+  const words = description === undefined ? schema.description : [description, schema.description ?? []].flat().join(' ');
+  return {
+    ...schema,
+    ...(words && { description: words }),
+    ...(example !== undefined && { examples: [example] }),
+    ...(given?.json !== undefined && { default: given.json }),
+  };
 }
 
 /** The value of a property in a new instance. `json` is absent if JSON cannot express it, or if it differs from instance to instance. */

@@ -1,4 +1,4 @@
-import { type Finding, isRecord } from '@toolloop/protocol';
+import { type Finding, isObject, isRecord } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import { nearestIn } from '../findings/options.js';
 import { boundedPattern, expressionOf } from './patterns.js';
@@ -11,16 +11,14 @@ export interface SubsetProblem {
   readonly problem: string;
 }
 
-/** A subschema and its place. */
+/** A subschema and its place, whose pointer is written where there is something to tell of it: most have nothing. */
 interface Place {
   readonly schema: Readonly<Record<string, unknown>>;
-  readonly pointer: string;
-}
-
-/** A value at the place of a subschema, unchecked. */
-interface Candidate {
-  readonly schema: unknown;
-  readonly pointer: string;
+  readonly keywords: readonly string[];
+  /** The schema that it is a part of, and the keyword and the name that it has there; absent for the whole. */
+  readonly whole?: Place;
+  readonly keyword?: string;
+  readonly name?: string | undefined;
 }
 
 /** The keywords outside the subset. */
@@ -37,20 +35,26 @@ export const ONE_SCHEMA = ['items', 'additionalProperties', 'propertyNames'];
 export const NAMED_SCHEMAS = ['properties', '$defs', 'definitions'];
 
 /** Finds the parts of a schema that providers disagree about: everything outside plain objects, arrays, enums, bounds and local `$defs`. */
-export function subsetProblems(schema: JSONSchema7): readonly SubsetProblem[] {
+export function subsetProblems(schema: JSONSchema7, places = placesOf(schema)): readonly SubsetProblem[] {
   const definitions = isRecord(schema.$defs) ? schema.$defs : {};
-  const problems = placesOf(schema).flatMap((place) => problemsAt(place, definitions));
+  const problems = having(places, DOUBTFUL).flatMap((place) => problemsAt(place, definitions));
   return schema.type === 'object' ? problems : [{ pointer: '/type', problem: 'the type of the whole must be "object"' }, ...problems];
 }
 
-/** Finds why the schema of an input cannot be used: it leaves the subset, or does not compile. */
-export function schemaFindings(at: string, schema: JSONSchema7, validators: SchemaValidators, isOwn = false): Finding[] {
-  const outside = subsetProblems(schema).map(({ pointer, problem }) => ({
+/** Finds why the schema of an input cannot be used: it leaves the subset, or does not compile. One that is made of decorators is compiled by its first call, but for what those cannot rule out. */
+export function schemaFindings(
+  at: string,
+  schema: JSONSchema7,
+  validators: SchemaValidators,
+  { isOwn = false, places = placesOf(schema) } = {},
+): Finding[] {
+  const outside = subsetProblems(schema, places).map(({ pointer, problem }) => ({
     at,
     problem: `The input schema leaves the supported subset at "${pointer}": ${problem}.`,
     remedy: SUBSET_REMEDY,
   }));
-  const broken = outside.length > 0 ? undefined : validators.problemWith(schema, { isOwn });
+  const compiles = isOwn && !having(places, MAY_NOT_COMPILE).some(({ schema: place }) => mayNotCompile(place));
+  const broken = outside.length > 0 || compiles ? undefined : validators.problemWith(schema, { isOwn });
   return broken === undefined ? outside : [{ at, problem: `The input schema cannot be used: ${broken}.`, remedy: 'Correct the schema.' }];
 }
 
@@ -59,39 +63,67 @@ const SUBSET_REMEDY =
 
 /** Finds everything that is wrong in a schema that the application declares: why it cannot be used, what is misspelt, and what contradicts itself. */
 export function declaredFindings(at: string, schema: JSONSchema7, validators: SchemaValidators, isOwn = false): Finding[] {
-  const unusable = schemaFindings(at, schema, validators, isOwn);
-  const contradictions = contradictionsIn(schema, unusable.length === 0 ? validators : undefined).map(({ pointer, problem }) => ({
+  const places = placesOf(schema);
+  const unusable = schemaFindings(at, schema, validators, { isOwn, places });
+  const contradictions = contradictionsIn(schema, places, unusable.length === 0 ? validators : undefined).map(({ pointer, problem }) => ({
     at,
     problem: `The input schema contradicts itself at "${pointer}": ${problem}.`,
     remedy: 'Correct one of the two.',
   }));
-  return [...unusable, ...misspeltFindings(at, schema, validators.formats), ...contradictions];
+  return [...unusable, ...misspeltFindings(at, places, validators), ...contradictions];
+}
+
+const MAY_NOT_COMPILE: ReadonlySet<string> = new Set(['enum', 'pattern']);
+
+/** Tells whether Ajv may refuse a schema that is made of decorators: a list without a value, or a pattern that is none. All else in it is what our own code writes. */
+function mayNotCompile({ enum: values, pattern }: Place['schema']): boolean {
+  try {
+    return (Array.isArray(values) && values.length === 0) || (typeof pattern === 'string' && !expressionOf(pattern));
+  } catch {
+    return true;
+  }
 }
 
 /**
  * Finds what contradicts itself in a schema: bounds between which there is no value, names and counts that do not go together, and values of an enum, a const, defaults and
  * examples that the rest of the schema refuses. A default of null stands for none. Values are held only against a schema that compiles, by its validators.
  */
-function contradictionsIn(schema: JSONSchema7, validators: Pick<SchemaValidators, 'validate'> | undefined): readonly SubsetProblem[] {
+function contradictionsIn(
+  schema: JSONSchema7,
+  places: readonly Place[],
+  validators: Pick<SchemaValidators, 'validate'> | undefined,
+): readonly SubsetProblem[] {
   const definitions = isRecord(schema.$defs) && { $defs: schema.$defs };
   const refusalOf: Refusal = (data, by) => {
-    const [problem] = validators?.validate({ ...by, ...definitions }, structuredClone(data)) ?? [];
+    const [problem] = isPlainly(data, by) ? [] : (validators?.validate({ ...by, ...definitions }, structuredClone(data)) ?? []);
     return problem && `${problem.pointer && `at "${problem.pointer}" `}${problem.message}`;
   };
-  return placesOf(schema).flatMap(({ schema: place, pointer }) =>
-    SLIPS.flatMap((slipsIn) => slipsIn(place))
-      .concat(dataProblems(place, refusalOf))
-      .map((problem) => ({ pointer, problem })),
+  return having(places, CONTRADICTABLE).flatMap((place) =>
+    CHECKS.filter(({ about }) => place.keywords.some((keyword) => about.has(keyword)))
+      .flatMap(({ problemsIn }) => problemsIn(place.schema, refusalOf))
+      .map((problem) => ({ pointer: pointerTo(place), problem })),
   );
 }
 
+/** Tells whether a scalar is as its schema has it, where that says no more than types, values and bounds of a number: most defaults and values are held against so much, and each validator takes a millisecond to compile. */
+function isPlainly(data: unknown, schema: Place['schema']): boolean {
+  if (!Object.keys(schema).every((keyword) => PLAIN.has(keyword))) return false;
+  const { type, enum: values = [data], minimum = data, maximum = data } = schema;
+  const isOfType = [type].flat().some((one) => (one === 'integer' ? Number.isInteger(data) : one === typeof data && SCALARS.has(one)));
+  const isWithin = typeof data !== 'number' || (Number(minimum) <= data && data <= Number(maximum));
+  return isOfType && isWithin && listed(values).includes(data);
+}
+
+const SCALARS: ReadonlySet<unknown> = new Set(['string', 'number', 'boolean']);
+const PLAIN: ReadonlySet<string> = new Set('type enum minimum maximum title description default examples'.split(' '));
+
 /** Says what a schema requires of data that it refuses. */
-type Refusal = (data: unknown, by: object) => string | undefined;
+type Refusal = (data: unknown, by: Place['schema']) => string | undefined;
 
 function dataProblems({ default: given, examples, enum: values, const: only, ...rest }: Place['schema'], refusalOf: Refusal): string[] {
   const listing = { ...rest, ...(values !== undefined && { enum: values }) };
   const all = { ...listing, ...(only !== undefined && { const: only }) };
-  const refused = (name: string, data: unknown, by: object): string[] => {
+  const refused = (name: string, data: unknown, by: Place['schema']): string[] => {
     const refusal = refusalOf(data, by);
     return refusal === undefined ? [] : [`its ${name} ${JSON.stringify(data)}, which ${refusal}`];
   };
@@ -110,8 +142,8 @@ function listed(values: unknown): readonly unknown[] {
 }
 
 const BOUNDS = [
-  ...['Length', 'Items', 'Properties'].map((of) => [`min${of}`, `max${of}`] as const),
-  ...['minimum', 'exclusiveMinimum'].flatMap((least) => ['maximum', 'exclusiveMaximum'].map((most) => [least, most] as const)),
+  ...['Length', 'Items', 'Properties'].map((of) => ({ least: `min${of}`, most: `max${of}` })),
+  ...['minimum', 'exclusiveMinimum'].flatMap((least) => ['maximum', 'exclusiveMaximum'].map((most) => ({ least, most }))),
 ];
 
 /** A lower and an upper bound that are given. */
@@ -123,8 +155,9 @@ interface Bounds {
 }
 
 function boundsOf(schema: Place['schema']): Bounds[] {
-  return BOUNDS.flatMap(([least, most]) => {
-    const [low, high] = [schema[least], schema[most]];
+  return BOUNDS.flatMap(({ least, most }) => {
+    const low = schema[least];
+    const high = schema[most];
     return typeof low === 'number' && typeof high === 'number' ? [{ least, low, most, high }] : [];
   });
 }
@@ -136,11 +169,7 @@ function boundProblems(schema: Place['schema']): string[] {
 /** Finds bounds that are in order and leave no number of the kind between them. */
 function rangeProblems(schema: Place['schema']): string[] {
   const step = stepOf(schema);
-  const kinds = new Map([
-    [undefined, 'number'],
-    [1, 'integer'],
-  ]);
-  const kind = kinds.get(step) ?? `multiple of ${step}`;
+  const kind = step === undefined ? 'number' : step === 1 ? 'integer' : `multiple of ${step}`;
   return boundsOf(schema)
     .filter(({ least, low, high }) => least.endsWith('imum') && low <= high)
     .flatMap((bounds) =>
@@ -187,41 +216,64 @@ function itemProblems({ items, uniqueItems, minItems }: Place['schema']): string
     : [];
 }
 
-const SLIPS = [boundProblems, rangeProblems, nameProblems, itemProblems];
+/** The checks of one place, each with the keywords without which it finds nothing. */
+const CHECKS: readonly {
+  readonly about: ReadonlySet<string>;
+  readonly problemsIn: (schema: Place['schema'], refusalOf: Refusal) => string[];
+}[] = [
+  { about: new Set(BOUNDS.map(({ least }) => least)), problemsIn: boundProblems },
+  { about: new Set(['minimum', 'exclusiveMinimum']), problemsIn: rangeProblems },
+  { about: new Set(['required', 'minProperties', 'maxProperties']), problemsIn: nameProblems },
+  { about: new Set(['minItems']), problemsIn: itemProblems },
+  { about: new Set(['default', 'examples', 'enum', 'const']), problemsIn: dataProblems },
+];
+const CONTRADICTABLE: ReadonlySet<string> = new Set(CHECKS.flatMap(({ about }) => Array.from(about)));
 
 /** The keywords that mean something to a validator or to a reader; those of OpenAPI among them. */
-const KEYWORDS = [
+const KEYWORDS: ReadonlySet<string> = new Set([
   ...'type enum const title description default examples deprecated readOnly writeOnly $comment $id $schema $ref $defs definitions format'.split(
     ' ',
   ),
   ...'minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength pattern contentEncoding contentMediaType'.split(' '),
   ...'items minItems maxItems uniqueItems properties required additionalProperties propertyNames minProperties maxProperties'.split(' '),
   ...'example nullable discriminator externalDocs xml'.split(' '),
-];
+]);
+
+/** The keywords by which a place may leave the subset. */
+const DOUBTFUL: ReadonlySet<string> = new Set([...FORBIDDEN_KEYWORDS, 'items', '$id', '$ref']);
+
+/** Returns the places that have one of some keywords. */
+function having(places: readonly Place[], wanted: ReadonlySet<string>): readonly Place[] {
+  return places.filter(({ keywords }) => keywords.some((keyword) => wanted.has(keyword)));
+}
 
 /** Finds keywords and formats that mean nothing and resemble one that does. Others may belong to another program, and are left alone. */
-function misspeltFindings(at: string, schema: JSONSchema7, formats: readonly string[]): Finding[] {
-  return placesOf(schema).flatMap(({ schema: place, pointer }) => {
-    const { format } = place;
+function misspeltFindings(at: string, places: readonly Place[], validators: SchemaValidators): Finding[] {
+  const unknown = places.filter(({ keywords }) => keywords.some((keyword) => keyword === 'format' || !KEYWORDS.has(keyword)));
+  return unknown.flatMap((place) => {
+    const { format } = place.schema;
     const wrong = (kind: string, name: string, known: readonly string[]): Finding[] => {
       const remedy = known.includes(name) || FORBIDDEN_KEYWORDS.has(name) ? undefined : nearestIn(name, known, 0.34);
       return remedy === undefined
         ? []
-        : [{ at, problem: `The input schema has the ${kind} "${name}" at "${pointer}", which means nothing.`, remedy }];
+        : [{ at, problem: `The input schema has the ${kind} "${name}" at "${pointerTo(place)}", which means nothing.`, remedy }];
     };
-    const keywords = Object.keys(place).flatMap((name) => wrong('keyword', name, KEYWORDS));
-    return keywords.concat(typeof format === 'string' ? wrong('format', format, formats) : []);
+    const keywords = place.keywords.flatMap((name) => wrong('keyword', name, [...KEYWORDS]));
+    return keywords.concat(typeof format === 'string' ? wrong('format', format, validators.formats) : []);
   });
 }
 
 /** Finds the patterns that can block the process, for the texts that the schema lets through. The schema must compile. */
 export function patternWarnings(at: string, schema: JSONSchema7): Finding[] {
-  return placesOf(schema).flatMap(({ schema: { pattern, maxLength }, pointer }) => {
+  return having(placesOf(schema), PATTERNED).flatMap((place) => {
+    const { pattern, maxLength } = place.schema;
     const longest = typeof maxLength === 'number' ? maxLength : undefined;
     const found = typeof pattern === 'string' ? boundedPattern(expressionOf(pattern), longest).problem : undefined;
-    return found ? [{ at, problem: `"${pointer}" ${found.problem}.`, remedy: found.remedy }] : [];
+    return found ? [{ at, problem: `"${pointerTo(place)}" ${found.problem}.`, remedy: found.remedy }] : [];
   });
 }
+
+const PATTERNED: ReadonlySet<string> = new Set(['pattern']);
 
 /** Returns every name that an argument can have by this schema, at any depth; each once, in order of appearance. */
 export function propertyNamesOf(schema: JSONSchema7): readonly string[] {
@@ -230,39 +282,47 @@ export function propertyNamesOf(schema: JSONSchema7): readonly string[] {
 }
 
 /** Returns all subschemas. It is iterative, since a schema or a value from outside may be nested deeper than the stack. */
-function placesOf(root: JSONSchema7): Place[] {
+function placesOf(root: JSONSchema7): readonly Place[] {
   const places: Place[] = [];
-  const pending: Candidate[] = [{ schema: root, pointer: '' }];
+  const pending: Place[] = isRecord(root) ? [{ schema: root, keywords: Object.keys(root) }] : [];
   for (let next = pending.pop(); next; next = pending.pop()) {
-    if (!isRecord(next.schema)) continue;
-    const place = { schema: next.schema, pointer: next.pointer };
-    places.push(place);
-    pending.push(...subschemasOf(place).toReversed());
+    places.push(next);
+    if (next.keywords.some((keyword) => PARTS.has(keyword))) pending.push(...partsOf(next).toReversed());
   }
   return places;
 }
 
-function subschemasOf({ schema, pointer }: Place): Candidate[] {
-  const found: Candidate[] = [];
+const PARTS: ReadonlySet<string> = new Set([...NAMED_SCHEMAS, ...ONE_SCHEMA]);
+
+function partsOf(whole: Place): Place[] {
+  const parts: Place[] = [];
+  const add = (schema: unknown, keyword: string, name?: string): void => {
+    if (isRecord(schema)) parts.push({ schema, keywords: Object.keys(schema), whole, keyword, name });
+  };
   for (const keyword of NAMED_SCHEMAS) {
-    const children = childrenOf(schema[keyword]);
-    for (const [name, child] of children) found.push({ schema: child, pointer: `${pointer}/${keyword}${pointerSegment(name)}` });
+    const children = whole.schema[keyword];
+    if (isObject(children)) for (const name of Object.keys(children)) add(Reflect.get(children, name), keyword, name);
   }
-  for (const keyword of ONE_SCHEMA)
-    if (isRecord(schema[keyword])) found.push({ schema: schema[keyword], pointer: `${pointer}/${keyword}` });
-  return found;
+  for (const keyword of ONE_SCHEMA) add(whole.schema[keyword], keyword);
+  return parts;
 }
 
-function problemsAt({ schema, pointer }: Place, definitions: object): SubsetProblem[] {
-  const problems = Object.keys(schema)
-    .filter((keyword) => FORBIDDEN_KEYWORDS.has(keyword))
-    .map((keyword) => ({ pointer: `${pointer}/${keyword}`, problem: `"${keyword}" is not supported` }));
-  if (Array.isArray(schema['items']))
-    problems.push({ pointer: `${pointer}/items`, problem: 'items that differ by position are not supported' });
-  if (pointer !== '' && Object.hasOwn(schema, '$id'))
-    problems.push({ pointer: `${pointer}/$id`, problem: '"$id" is supported at the top only' });
+/** Writes the JSON pointer to a place in the schema; empty for the whole. */
+function pointerTo(place: Place): string {
+  let pointer = '';
+  for (let at = place; at.whole; at = at.whole) pointer = `/${at.keyword}${at.name === undefined ? '' : pointerSegment(at.name)}${pointer}`;
+  return pointer;
+}
+
+function problemsAt(place: Place, definitions: object): SubsetProblem[] {
+  const { schema, keywords } = place;
+  const problems: SubsetProblem[] = [];
+  const say = (keyword: string, problem: string): number => problems.push({ pointer: `${pointerTo(place)}/${keyword}`, problem });
+  for (const keyword of keywords) if (FORBIDDEN_KEYWORDS.has(keyword)) say(keyword, `"${keyword}" is not supported`);
+  if (Array.isArray(schema['items'])) say('items', 'items that differ by position are not supported');
+  if (place.whole && Object.hasOwn(schema, '$id')) say('$id', '"$id" is supported at the top only');
   const reference = referenceProblem(schema['$ref'], definitions);
-  if (reference) problems.push({ pointer: `${pointer}/$ref`, problem: reference });
+  if (reference) say('$ref', reference);
   return problems;
 }
 
@@ -278,9 +338,3 @@ function referenceProblem(reference: unknown, definitions: object): string | und
 export function definitionNamed(reference: string): string | undefined {
   return /^#\/\$defs\/([^/]+)$/.exec(reference)?.[1]?.replaceAll('~1', '/').replaceAll('~0', '~');
 }
-
-function childrenOf(value: unknown): readonly (readonly [string, unknown])[] {
-  return typeof value === 'object' && value !== null ? Object.entries(value) : NO_CHILDREN;
-}
-
-const NO_CHILDREN: readonly (readonly [string, unknown])[] = [];
