@@ -11,7 +11,7 @@ export interface DtoProperty {
   readonly name: string;
   readonly rules: readonly ValidationRule[];
   readonly input: InputProperty;
-  /** What its `@ToolField()` says; most have none. */
+  /** The options of its `@ToolField()`; most have none. */
   readonly field: ToolFieldOptions | undefined;
   readonly default: PropertyDefault | undefined;
 }
