@@ -158,8 +158,8 @@ async function copyWaiting(database: Database): Promise<void> {
        select 'copy ' || n, key_hash, position, entry from toolloop.run_entries, generate_series(1, ${WAITING}) as n where run_id = ${one}`,
     );
     await database.query(
-      `insert into toolloop.run_events (run_id, sequence, event_count, events)
-       select 'copy ' || n, sequence, event_count, events from toolloop.run_events, generate_series(1, ${WAITING}) as n where run_id = ${one}`,
+      `insert into toolloop.run_events (run_id, position, sequence, event_count, events, ends)
+       select 'copy ' || n, position, sequence, event_count, events, ends from toolloop.run_events, generate_series(1, ${WAITING}) as n where run_id = ${one}`,
     );
   });
 }

@@ -93,7 +93,7 @@ function rulesOf({ calls, conversations, directives, pending, runs, suspendedRun
   const created = `created_at < ${ago}`;
   return [
     { table: 'toolloop.pending', key: 'id', over: created, days: pending },
-    { table: 'toolloop.calls', key: 'tenant, key_hash', over: `finished_at < ${ago}`, days: calls },
+    { table: 'toolloop.calls', key: 'tenant, key_hash', over: `started_at < ${ago} and finished_at < ${ago}`, days: calls },
     { table: 'toolloop.conversation_parts', key: 'tenant, key_hash, position', over: created, days: conversations },
     {
       table: 'toolloop.directives',

@@ -143,6 +143,15 @@ onEachDatabase('the handle', (open) => {
     expect(heard).toEqual(['one', 'two']);
   });
 
+  it('tells whether a channel may be heard, which other processes may do on a server alone', async () => {
+    const before = database.isHeard('things_heard');
+    const stop = await database.listen('things_heard', () => undefined);
+    const meanwhile = database.isHeard('things_heard');
+    await stop();
+    const others = database.engine === 'postgres';
+    expect([before, meanwhile, database.isHeard('things_heard')]).toEqual([others, true, others]);
+  });
+
   describe('a named statement', () => {
     const ECHO = { name: 'echo', text: 'select $1::text as text, $2::text[] as list, $3::int + 1 as sum, $4::json as json' };
     const PUT = { name: 'put', text: 'insert into things (name) values ($1) returning id' };

@@ -287,7 +287,7 @@ export type LeasedRun = RunRecord & { readonly lease: Lease };
 /** The part of a run that is appended at once, and how the run ended with it. */
 export interface RunWrite {
   readonly entries: readonly RunEntry[];
-  /** The keys of entries that are dropped, since those that are appended say the same. None of them is appended. @default none */
+  /** The keys of entries that are dropped, since those that are appended say the same. None of them is appended, or is the end of a step. @default none */
   readonly dropped?: readonly string[];
   readonly events: readonly LoopEvent[];
   /** The calls that are begun and finished in the same transaction: only where `RunLog.keepsCallsOf` says so. @default none */

@@ -63,7 +63,7 @@ export function wholeRun(runId: string, entries: readonly RunEntry[]): SavedRun 
 export function endingWith(earlier: readonly RunEntry[], ending: RunStateEntry): RunStateEntry {
   const all = [...earlier, ending];
   const part = all.reduce<SavedPart | undefined>((before, entry) => (isState(entry) ? joined(before, partIn(entry)) : before), undefined);
-  return { ...ending, value: toJsonObject({ ...part, ...all.reduce(sharedOn, { spent: [] }) }) };
+  return { ...ending, value: { ...part, ...all.reduce(sharedOn, { spent: [] }) } as unknown as JsonObject }; // parts of copies
 }
 
 /** The entry of a run that is suspended and not durable: all of it at once, since nothing was written before. */

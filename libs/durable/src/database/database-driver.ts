@@ -53,6 +53,8 @@ export interface DatabaseDriver extends SqlSession {
   lend(onLost: (error: Error) => void): Promise<ClientSession>;
   /** Resolves, once notifications are heard, to what ends it. */
   listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>>;
+  /** Tells if a notification on the channel may be heard. Absent where other processes may listen. */
+  isHeard?(channel: string): boolean;
   /** Told when the process is to end: a database that answers nothing any more then keeps it no longer than some seconds. Absent where the database is in the process. */
   leave?(): void;
   close(): Promise<void>;

@@ -90,6 +90,11 @@ export class Database {
     return this.outside(() => this.driver.listen(channel, heard));
   }
 
+  /** Tells if a notification on the channel may be heard: on PGlite only by this process, so it has to listen. */
+  isHeard(channel: string): boolean {
+    return this.driver.isHeard?.(channel) ?? true;
+  }
+
   /** Runs statements outside of any transaction, several in one text as well, for the job queue. */
   ask(statement: QueryConfig): Promise<SqlAnswer> {
     return this.outside(() => asStoreAttempt(() => this.driver.ask(statement)));

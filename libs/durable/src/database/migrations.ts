@@ -42,7 +42,7 @@ const PENDING = [
   `create index pending_notices on toolloop.pending (notice_due) where decision is null and notice_due is not null`,
 ];
 
-/** The journal. `effect` is what a call did in a transaction of this database; `owner`, `epoch` and `expires_at` are the lease of a call that has not ended. */
+/** The journal. No index holds a column that the end of a call changes. `effect` is what a call did in a transaction of this database; `owner`, `epoch` and `expires_at` are the lease of a call that has not ended. */
 const CALLS = [
   `create table toolloop.calls (
     tenant text not null,
@@ -60,7 +60,7 @@ const CALLS = [
     finished_at timestamptz,
     primary key (tenant, key_hash)
   )`,
-  `create index calls_finished on toolloop.calls (finished_at)`,
+  `create index calls_started on toolloop.calls (started_at)`,
 ];
 
 const AUDIT = [
@@ -183,7 +183,8 @@ const ACCOUNTS = [
 
 /**
  * Runs; those without a request are not durable, and only their actors resume them. `text` where others have `json`: the database is never asked what is in it, and it is written as a list. No index holds a column that every write changes,
- * so that PostgreSQL writes none of them (a heap-only update), and the events of a write are one row. `turn` orders what is queued: tenants take turns.
+ * so that PostgreSQL writes none of them (a heap-only update), and the events of a write are one row, with what a step ended with. `writes` counts those of a run, whose parts are in that order. What belongs
+ * to a run goes with it by a trigger: a foreign key asks once more for the row that each write holds. `turn` orders what is queued: tenants take turns.
  */
 const RUNS = [
   `create table toolloop.runs (
@@ -204,6 +205,7 @@ const RUNS = [
     turn int check (status <> 'queued' or turn is not null),
     cancelled text,
     last_sequence int not null default 0,
+    writes int not null default 1,
     created_at timestamptz not null default now(),
     updated_at timestamptz not null default now(),
     ended_at timestamptz
@@ -215,20 +217,17 @@ const RUNS = [
   `create index runs_ended on toolloop.runs (ended_at) where ended_at is not null`,
   `create index runs_suspended on toolloop.runs (run_id) where request is null and status = 'waiting'`,
   `create table toolloop.run_entries (
-    run_id text not null references toolloop.runs on delete cascade,
-    key_hash text not null,
-    position bigint not null,
-    entry text not null,
-    primary key (run_id, key_hash)
+    run_id text not null, position bigint not null, key_hash text not null, entry text not null, primary key (run_id, key_hash)
   )`,
-  `create sequence toolloop.run_entry_positions`,
   `create table toolloop.run_events (
-    run_id text not null references toolloop.runs on delete cascade,
-    sequence int not null,
-    event_count int not null,
-    events text not null,
+    run_id text not null, position bigint not null, sequence int not null, event_count int not null, events text not null, ends text,
     primary key (run_id, sequence)
   )`,
+  `create function toolloop.delete_parts() returns trigger language plpgsql as $$ begin
+    delete from toolloop.run_entries as part using deleted where part.run_id = deleted.run_id;
+    delete from toolloop.run_events as part using deleted where part.run_id = deleted.run_id;
+    return null; end $$`,
+  `create trigger runs_deleted after delete on toolloop.runs referencing old table as deleted for each statement execute function toolloop.delete_parts()`,
 ];
 
 /**

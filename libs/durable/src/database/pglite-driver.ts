@@ -37,6 +37,7 @@ export class PgliteDriver implements DatabaseDriver {
   private readonly logger = new Logger('DurableDatabase');
   private readonly upkeep: NodeJS.Timeout;
   private readonly statements: PgliteStatements;
+  private readonly listeners = new Set<{ readonly channel: string }>();
   /** Set until all tables were vacuumed once: how many rows are dead is forgotten when a process is killed. */
   private isUntidied = true;
 
@@ -99,10 +100,17 @@ export class PgliteDriver implements DatabaseDriver {
   }
 
   async listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>> {
+    const listener = { channel };
+    this.listeners.add(listener);
     const stop = await this.pglite.listen(channel, heard);
     return async () => {
+      this.listeners.delete(listener);
       if (!this.pglite.closed) await stop();
     };
+  }
+
+  isHeard(channel: string): boolean {
+    return [...this.listeners].some((listener) => listener.channel === channel);
   }
 
   async close(): Promise<void> {

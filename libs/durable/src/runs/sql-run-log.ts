@@ -16,26 +16,27 @@ import {
   type RunStatus,
   type RunWrite,
 } from '@toolloop/core/stores';
+import type { NamedStatement } from '../database/database-driver.js';
 import type { Database } from '../database/database.js';
 import { fromLeaseRow, heldBy, inMs, type LeaseRow, leaseTo } from '../database/lease-sql.js';
 import { type JobQueue, KEEP_JOBS_SECONDS, openJobs } from '../queue/job-queue.js';
-import { type BegunRow, callValues, leasesOf, SqlCallJournal } from '../stores/sql-call-journal.js';
+import { type BegunRow, leasesOf, SqlCallJournal } from '../stores/sql-call-journal.js';
 import { withdrawPending } from '../stores/sql-pending-store.js';
 import { RowWatch } from '../database/row-watch.js';
-import { isStorable, keyHash, shownText, storableKey, storedJson } from '../stores/storable.js';
+import { isStorable, shownText, storableKey, storedJson } from '../stores/storable.js';
 import {
-  BEGIN,
+  beginning,
   CHANGED,
   COLUMNS,
+  ENTRIES,
   EVENTS,
-  fromEntryText,
+  EXPIRED,
+  fromEntryTexts,
   fromEventsText,
   fromRunRow,
-  logged,
   NEXT_TURN,
   type RunRow,
-  WRITE,
-  WRITE_WITH_CALLS,
+  writing,
 } from './run-statements.js';
 
 const QUEUE = 'toolloop-runs';
@@ -45,6 +46,13 @@ const [TURN, LOOK] = ['turn:', 'look:'];
 
 /** Sets the status of a run that its holder has no more. */
 const WITHOUT_LEASE = 'owner = null, expires_at = null';
+
+const FINISH: NamedStatement = {
+  name: 'toolloop_finish_run',
+  text: `
+    update toolloop.runs set status = $2, ${WITHOUT_LEASE}, finish_reason = $3, waiting_for = $4, ended_at = case when $2 = 'ended' then now() end
+    where run_id = $1 returning tenant, is_woken or cancelled is not null as is_due`,
+};
 
 /** Keeps runs in SQL, and has pg-boss say whose turn a durable one is. */
 export class SqlRunLog extends RunLog {
@@ -132,6 +140,7 @@ export class SqlRunLog extends RunLog {
 
   override async requeueExpired(): Promise<number> {
     await this.ready();
+    if ((await this.database.query(EXPIRED)).length === 0) return 0; // as nearly always, and every process asks every few seconds
     return this.database.transaction(async () => {
       const expired = await this.database.query<{ run_id: string }>(
         `select run_id from toolloop.runs where request is not null and status = 'running' and expires_at <= clock_timestamp()
@@ -186,11 +195,8 @@ export class SqlRunLog extends RunLog {
   }
 
   override async read(runId: string): Promise<readonly RunEntry[]> {
-    const rows = await this.database.query<{ entry: string }>(
-      `select entry from toolloop.run_entries where run_id = $1 order by position`,
-      [runId],
-    );
-    return rows.map(({ entry }) => fromEntryText(entry));
+    const rows = await this.database.query<{ entry: string }>(ENTRIES, [runId]);
+    return fromEntryTexts(rows.map(({ entry }) => entry));
   }
 
   override async events(runId: string, { after, limit }: EventPage): Promise<readonly LoopEvent[]> {
@@ -247,29 +253,27 @@ export class SqlRunLog extends RunLog {
   }
 
   private async insert({ runId, entries = [], events = [], ...run }: NewRun, { owner, forMs }: LeaseRequest): Promise<Lease> {
-    const [row] = await this.database.query<LeaseRow>(BEGIN, [
+    const values = [
       storableKey(runId, 'id of the run'),
       storableKey(run.tenant, 'tenant'),
-      ...logged(entries, events),
       storableKey(run.actorId, 'id of the actor'),
       run.loop ?? null,
       run.request ? storedJson(run.request, 'request') : null,
       run.forkOf ? JSON.stringify(run.forkOf) : null,
       owner,
       forMs,
-    ]);
+    ];
+    const begun = beginning(values, { entries, events });
+    const [row] = await this.database.query<LeaseRow>(begun.statement, begun.values);
     if (!row) throw new Error(`The run ${runId} was not added.`);
     return fromLeaseRow(row);
   }
 
-  private async appendAs(hold: RunHold, { entries, dropped = [], events, calls }: Omit<RunWrite, 'ending'>): ReturnType<RunLog['append']> {
-    const gone = dropped.map((key) => keyHash(key));
-    const values = [hold.runId, hold.epoch, ...logged(entries, events), hold.owner, gone];
-    const rows = await (calls
-      ? this.database.query<BegunRow>(WRITE_WITH_CALLS, [...values, ...callValues(calls)])
-      : this.database.query<BegunRow>(WRITE, values));
+  private async appendAs(hold: RunHold, write: Omit<RunWrite, 'ending'>): ReturnType<RunLog['append']> {
+    const { statement, values } = writing(hold, write, this.database.isHeard(CHANGED));
+    const rows = await this.database.query<BegunRow>(statement, values);
     if (rows.length === 0) throw new RunLostError(hold);
-    return calls && leasesOf(calls.begun, rows);
+    return write.calls && leasesOf(write.calls.begun, rows);
   }
 
   /** The status of a run that is locked until the caller's transaction is over. */
@@ -280,11 +284,7 @@ export class SqlRunLog extends RunLog {
 
   /** Within a transaction: ends a run, or has it wait. */
   private async finish(runId: string, { status, finishReason, waitingFor }: NonNullable<RunWrite['ending']>): Promise<void> {
-    const [row] = await this.database.query<{ tenant: string; is_due: boolean }>(
-      `update toolloop.runs set status = $2, ${WITHOUT_LEASE}, finish_reason = $3, waiting_for = $4, ended_at = case when $2 = 'ended' then now() end
-       where run_id = $1 returning tenant, is_woken or cancelled is not null as is_due`,
-      [runId, status, finishReason, waitingFor ?? null],
-    );
+    const [row] = await this.database.query<{ tenant: string; is_due: boolean }>(FINISH, [runId, status, finishReason, waitingFor ?? null]);
     if (status === 'waiting' && row?.is_due) await this.handOut(runId);
     if (status === 'ended' && row) await withdrawPending(this.database, [{ tenant: row.tenant, runId }]);
   }

@@ -3,6 +3,7 @@ import {
   CallJournal,
   type CallsOfWrite,
   CallTransactions,
+  type FinishedCall,
   type Lease,
   type LeaseRequest,
   type JournalCall,
@@ -38,33 +39,45 @@ const FINISH: NamedStatement = {
   text: `update toolloop.calls set outcome = $5, finished_at = now() where ${IS_HELD}`,
 };
 
-/** Begins and finishes calls within another statement: that of a run whose row is `held`, without which none is begun. Its parameters are those of `callValues`. */
-export const WITH_CALLS = `begun as (
+/** The columns of the tables that `beginCalls` and `finishCalls` take, and the rows of them. */
+export const BEGUN_COLUMNS = ['tenant', 'key_hash', 'idempotency_key', 'run', 'declared_id', 'call_hash', 'owner', 'for_ms'];
+export const FINISHED_COLUMNS = ['tenant', 'key_hash', 'owner', 'epoch', 'outcome'];
+
+/** Begins the calls of the table `call` within another statement: that of a run whose row is `held`, without which none is begun. */
+export function beginCalls(table: string): string {
+  return `begun as (
     insert into toolloop.calls (tenant, key_hash, idempotency_key, run_id, declared_id, call_hash, owner, epoch, expires_at)
     select call.tenant, call.key_hash, call.idempotency_key, call.run, call.declared_id, call.call_hash, call.owner, 1, ${inMs('call.for_ms')}
-    from held, unnest($10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[])
-      as call (tenant, key_hash, idempotency_key, run, declared_id, call_hash, owner, for_ms)
+    from held, ${table}
     on conflict (tenant, key_hash) do nothing returning key_hash, ${LEASE}
-  ), finished as (
-    update toolloop.calls as call set outcome = done.outcome::json, finished_at = now()
-    from unnest($18::text[], $19::text[], $20::text[], $21::text[], $22::text[]) as done (tenant, key_hash, owner, epoch, outcome)
+  )`;
+}
+
+/** Finishes the calls of the table `done` within another statement. */
+export function finishCalls(table: string): string {
+  return `finished as (
+    update toolloop.calls as call set outcome = done.outcome::json, finished_at = now() from ${table}
     where call.tenant = done.tenant and call.key_hash = done.key_hash and call.owner = done.owner and call.epoch = done.epoch::int
       and call.outcome is null
   )`;
+}
 
 /**
- * The parameters of `WITH_CALLS`, from `$10` on.
+ * Returns a row of the table of `beginCalls`.
+ *
+ * @throws {UnstorableError} For a tenant that cannot be stored.
+ */
+export function begunRow(start: JournalStart): readonly string[] {
+  return [...startValues(start), start.owner, String(start.forMs)];
+}
+
+/**
+ * Returns a row of the table of `finishCalls`.
  *
  * @throws {UnstorableError} For a tenant or an outcome that cannot be stored.
  */
-export function callValues({ begun, finished }: CallsOfWrite): readonly (readonly string[])[] {
-  const started = begun.map((start) => [...startValues(start), start.owner, String(start.forMs)]);
-  const ended = finished.map(({ hold, outcome }) => [...keysOf(hold), hold.owner, String(hold.epoch), storedJson(outcome, 'outcome')]);
-  return [...columnsOf(started, 8), ...columnsOf(ended, 5)];
-}
-
-function columnsOf(rows: readonly (readonly string[])[], count: number): string[][] {
-  return Array.from({ length: count }, (_, column) => rows.map((row) => row[column] ?? ''));
+export function finishedRow({ hold, outcome }: FinishedCall): readonly string[] {
+  return [...keysOf(hold), hold.owner, String(hold.epoch), storedJson(outcome, 'outcome')];
 }
 
 /** The leases of the calls that a statement has begun, in the order of `begun`. */

@@ -10,6 +10,7 @@ import {
   PolicyStore,
   type PolicyVersion,
 } from '@toolloop/core/stores';
+import type { NamedStatement } from '../database/database-driver.js';
 import type { Database } from '../database/database.js';
 import { RowWatch } from '../database/row-watch.js';
 import { isStorable, storableKey, storedJson } from './storable.js';
@@ -23,6 +24,8 @@ const MOST_LOOKS = 2;
 /** The last number that fits into its column. A client may name any. */
 const LAST_NUMBER = 2_147_483_647;
 
+/** Asked twice a second by every process. */
+const REVISION: NamedStatement = { name: 'toolloop_policy_revision', text: 'select revision::int from toolloop.policy_state' };
 /** Takes the next revision, and tells it after the commit. */
 const NEXT = `update toolloop.policy_state set revision = revision + 1`;
 const TOLD = `pg_notify('${CHANGED}', '${STATE}')::text as told`;
@@ -140,7 +143,7 @@ export class SqlPolicyStore extends PolicyStore {
     const askedAt = performance.now();
     this.looks += 1;
     try {
-      const [row] = await this.database.query<Pick<PolicySign, 'revision'>>('select revision::int from toolloop.policy_state');
+      const [row] = await this.database.query<Pick<PolicySign, 'revision'>>(REVISION);
       const forMs = POLICY_TRUST_MS - (performance.now() - askedAt);
       return [[STATE, { revision: row?.revision ?? 0, forMs }]];
     } finally {

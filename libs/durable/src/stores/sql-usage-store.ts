@@ -8,6 +8,7 @@ import {
   UsageStore,
   type UsageWindow,
 } from '@toolloop/core/stores';
+import type { NamedStatement } from '../database/database-driver.js';
 import type { Database } from '../database/database.js';
 import { fromTextJson, isStorable, keyHash, storableKey } from './storable.js';
 
@@ -19,7 +20,9 @@ const each = (write: (name: string) => string): string => AMOUNTS.map(write).joi
 const WINDOW = (ms: string): string => `floor(extract(epoch from clock_timestamp()) * 1000 / ${ms})::bigint`;
 
 /** One statement, so that the ids, the days and the windows are written together or not at all. Rows are written in one order, so that two who add at once do not block each other. */
-const ADD = `
+const ADD: NamedStatement = {
+  name: 'toolloop_add_usage',
+  text: `
   with given as (
     select * from json_to_recordset($3::json)
       as g (id_hash text, day date, key_hash text, actor text, tool text, model text, ${each((name) => `${name} float8`)})
@@ -45,7 +48,8 @@ const ADD = `
     on conflict (tenant, quantity, window_ms, "window") do update set used = q.used + excluded.used
     returning quantity, window_ms, used
   )
-  select quantity, window_ms::float8 as window_ms, used from counted`;
+  select quantity, window_ms::float8 as window_ms, used from counted`,
+};
 
 interface Counter {
   readonly quantity: string;
