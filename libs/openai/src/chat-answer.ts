@@ -67,7 +67,7 @@ export class ChatAnswer extends WireAnswer {
     const unread = { id: id === '' ? undefined : id, created, obfuscation };
     if (hasTextAlone(delta)) return { text: delta.content, unread: { ...unread, index: choice.index } };
     const call = callIn(delta);
-    return call && { text: call.text, unread };
+    return call && { text: call.text, unread, isOfCall: true };
   }
 
   override takeText(text: string, like: WireObject): void {

@@ -106,7 +106,7 @@ describe('chunks that are read by their form', () => {
 
   it(`give what parsing each of them gives, ${RUNS} times`, () => {
     fc.assert(
-      fc.property(fc.array(payload, { maxLength: 25 }), fc.nat(3), (payloads, repeats) => {
+      fc.property(fc.array(payload, { maxLength: 60 }), fc.nat(3), (payloads, repeats) => {
         const bytes = stream([...CALLS, ...payloads.flatMap((one) => Array.from({ length: repeats + 1 }, () => one))]);
         expect(comparable(decodeInto(new ChatAnswer('m'), [bytes]))).toBe(comparable(decodeInto(new PlainAnswer('m'), [bytes])));
       }),
@@ -126,15 +126,18 @@ describe('chunks that are read by their form', () => {
     expect(parse.mock.calls.length).toBeLessThanOrEqual(2);
   });
 
-  it('are parsed a few times where 500 add to the arguments of a call', () => {
-    const pieces = Array.from({ length: 500 }, (_, index) => `"piece ${index}",`);
+  it.each([
+    ['500 add to the arguments of a call', 500, 10],
+    ['seven do, each of them once: no form is looked for', 7, 8],
+  ])('are parsed a few times where %s', (_what, count, parsed) => {
+    const pieces = Array.from({ length: count }, (_, index) => `"piece ${index}",`);
     const first = callChunk({ tool_calls: [{ index: 0, id: 'a', type: 'function', function: { name: 'look', arguments: '' } }] });
     const bytes = stream([first, ...pieces.map((text) => callChunk(argumentsOf(text, { index: 0 })))]);
     const parse = jest.spyOn(JSON, 'parse');
     const { events } = decodeInto(new ChatAnswer('m'), [bytes]);
     expect(events[0]).toEqual({ type: 'tool-call-delta', toolCallId: 'a', name: 'look', argumentsDelta: pieces.join('') });
     const ofPayloads = parse.mock.calls.filter(([text]) => text.startsWith('{'));
-    expect(ofPayloads.length).toBeLessThanOrEqual(3);
+    expect(ofPayloads.length).toBe(parsed);
   });
 
   it('are parsed at most five times more than without where every chunk has another form', () => {

@@ -70,7 +70,12 @@ export interface ChunkText {
   readonly text: string;
   /** Strings and whole numbers by the names of their fields, such as OpenAI's `obfuscation`; a field that is undefined is not there. */
   readonly unread?: WireObject;
+  /** `true` for a piece of a call's arguments, which mostly come in a few pieces. @default false */
+  readonly isOfCall?: boolean;
 }
+
+/** The pieces of calls in an answer that are parsed before a form is looked for: a form costs about as much as it saves in so many. */
+const FEWEST_PIECES = 8;
 
 /** Chunks of a form that did not come again, after which no other form is looked for: a template costs as much as it can save. */
 const MOST_UNUSED = 4;
@@ -104,6 +109,7 @@ export class ChunkTemplate {
   private form: Form | undefined;
   private isUsed = false;
   private unused = 0;
+  private pieces = 0;
 
   /** Returns the place behind a chunk that begins at a place and equals the last one but for its gaps; -1 for any other. */
   match(source: string, from: number): number {
@@ -143,6 +149,8 @@ export class ChunkTemplate {
   learn(payload: string, chunk: WireObject, textIn: (chunk: WireObject) => ChunkText | undefined): boolean {
     const found = textIn(chunk);
     if (found === undefined || found.text === '' || this.unused >= MOST_UNUSED) return false;
+    this.pieces += found.isOfCall === true ? 1 : 0;
+    if (found.isOfCall === true && this.pieces < FEWEST_PIECES) return false;
     const form = formOf(payload, found);
     if (form === undefined) return false;
     const isForm = isFoundBy(textIn, form.anyStart);
