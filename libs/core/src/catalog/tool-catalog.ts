@@ -94,7 +94,10 @@ export class AnnouncedTools {
   }
 }
 
-/** The catalog of all tools of the application by id. It is fixed when the application has started, but for the tools of sources, which come and go. A collision at the start is a finding; a later newcomer never gets in. */
+/**
+ * The catalog of all tools of the application by id. It is fixed when the application has started, but for the tools of sources, which come and go. A collision at the start
+ * is a finding; a later newcomer never gets in.
+ */
 @Injectable()
 export class ToolCatalog {
   private filling: Filling | undefined;
@@ -167,7 +170,10 @@ export class ToolCatalog {
     this.refill({ entries: new Map([...entries].map(([id, entry]) => [id, change(entry)])), entities });
   }
 
-  /** Removes tools of a source and adds others behind all that are there, but for those that collide with another; returns these, each with its finding. Active runs lose the removed tools at once, and have the others from their next step on. */
+  /**
+   * Removes tools of a source and adds others behind all that are there, but for those that collide with another; returns these, each with its finding. Active runs lose the
+   * removed tools at once, and have the others from their next step on.
+   */
   update({ source, remove, add }: CatalogUpdate): ReadonlyMap<string, Finding> {
     const { entities, entries: before } = this.filled;
     const entries = new Map(before);

@@ -23,7 +23,10 @@ export function removalKeysOf(tool: Tool): readonly string[] {
   return tool.entity ? [tool.spec.id, memberKeyOf(tool, tool.entity)] : [tool.spec.id];
 }
 
-/** Returns the newest removals; one that is listed twice counts as new. Those of tools without an entity all stay: there are no more of them than declared tools, and a run that is resumed elsewhere knows by them which tools it lost. */
+/**
+ * Returns the newest removals; one that is listed twice counts as new. Those of tools without an entity all stay: there are no more of them than declared tools,
+ * and a run that is resumed elsewhere knows by them which tools it lost.
+ */
 export function newestRemovals(removals: Iterable<readonly [string, Removal]>): ReadonlyMap<string, Removal> {
   const newest = new Map<string, Removal>();
   for (const [key, removal] of removals) {

@@ -140,7 +140,10 @@ export interface ToolFieldOptions {
    * @default that of what the property is in, else by its type
    */
   readonly origin?: ValueOrigin;
-  /** Beside `origin: 'actor'`: the property with the id of the actor whose words the value is, in the same object or in one around it. Where it holds another id, or none that the application wrote, the value is from outside. */
+  /**
+   * Beside `origin: 'actor'`: the property with the id of the actor whose words the value is, in the same object or in one around it. Where it holds another id, or none that the application wrote,
+   * the value is from outside.
+   */
   readonly ownedBy?: string;
 }
 

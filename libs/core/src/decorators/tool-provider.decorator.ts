@@ -10,9 +10,15 @@ export interface ToolProviderOptions {
   readonly namespace?: string;
   /** First part of an entity tool's id; matches `^[a-zA-Z][a-zA-Z0-9]*$`. @default the class name in lower case */
   readonly prefix?: string;
-  /** The property or method of an entity that identifies an instance, or several properties that do so together. Its value is a string, a number, or several of them in an array or a plain object. @default 'id' */
+  /**
+   * The property or method of an entity that identifies an instance, or several properties that do so together. Its value is a string, a number, or several of them
+   * in an array or a plain object. @default 'id'
+   */
   readonly instanceIdProperty?: string | readonly string[];
-  /** The property or method of an entity that names its tenant. With it, an instance of another tenant than the run's brings no tools, and is refused if a resolver returns it. @default the tenant is not checked */
+  /**
+   * The property or method of an entity that names its tenant. With it, an instance of another tenant than the run's brings no tools, and is refused if
+   * a resolver returns it. @default the tenant is not checked
+   */
   readonly tenantProperty?: string;
   /** When an instance is loaded again by its `@ToolEntityResolver()`. @default 'always' if there is one, else 'never' */
   readonly rehydrate?: Rehydrate;

@@ -53,7 +53,10 @@ export function directiveFindings(tools: readonly DirectiveDeclarer[], hasDirect
   ];
 }
 
-/** Returns the finding about the tools whose effect on another system happens in their call, for applications that treat them so: what an abort or a crash cuts off half-way may have happened, and nothing takes it back. */
+/**
+ * Returns the finding about the tools whose effect on another system happens in their call, for applications that treat them so: what an abort or a crash cuts off half-way may
+ * have happened, and nothing takes it back.
+ */
 export function immediateEffectFindings(
   tools: readonly DirectiveDeclarer[],
   options: DirectiveOptions | undefined,

@@ -324,7 +324,10 @@ export class DirectiveAttempt implements EffectAttempt {
     return this.hasBegun && !this.wasRefused;
   }
 
-  /** Returns the meaning of a failed effect. After an unknown exception it is unknown what happened before. A method that is still in flight is not called beside itself, unless this process stops (`signal`). */
+  /**
+   * Returns the meaning of a failed effect. After an unknown exception it is unknown what happened before. A method that is still in flight is not called
+   * beside itself, unless this process stops (`signal`).
+   */
   read(error: unknown, tool: Pick<Tool, 'directive'>, signal: AbortSignal): ToolFailure {
     const failure = failureOf(error);
     const method = error instanceof CallFailure ? error.method : undefined;

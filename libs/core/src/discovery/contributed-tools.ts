@@ -151,7 +151,10 @@ export interface CopiedContribution extends Contribution {
   readonly values: number;
 }
 
-/** Reads a tool that was declared elsewhere. Of an untrusted source it is a copy, which the source cannot change: with narrowed schemas, and without what instructs the model or decides how people see the tool. */
+/**
+ * Reads a tool that was declared elsewhere. Of an untrusted source it is a copy, which the source cannot change: with narrowed schemas, and without what instructs the model
+ * or decides how people see the tool.
+ */
 export function copyContribution(given: Tool, rules: ContributionRules): CopiedContribution {
   const at = placeOf(given);
   if (given.origin.trusted) return { at, tool: withoutNulls(given), problems: [], notes: [], values: 0 };

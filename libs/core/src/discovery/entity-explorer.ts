@@ -26,7 +26,10 @@ export interface EntityContainer {
   readonly modules: readonly (readonly [Type, readonly Type[]])[];
 }
 
-/** Finds every entity class the application can return: those named in `forFeature`, and those reached from an `output` class through its exposed fields, or from the results of the entities' own tools. */
+/**
+ * Finds every entity class the application can return: those named in `forFeature`, and those reached from an `output` class through its exposed
+ * fields, or from the results of the entities' own tools.
+ */
 export class EntityExplorer {
   private readonly findings: Finding[] = [];
   private readonly definitions: EntityDefinition[] = [];
@@ -198,7 +201,10 @@ function entityFindings(
   return findings;
 }
 
-/** Returns whether the instances of a class have a property or a method, as far as a class tells: by a decorator, on its prototype, or in its source text. A class that copies all the properties it is given may have any. */
+/**
+ * Returns whether the instances of a class have a property or a method, as far as a class tells: by a decorator, on its prototype, or in its source text. A
+ * class that copies all the properties it is given may have any.
+ */
 function hasMember(type: Type, name: string): boolean {
   const prototype: unknown = type.prototype;
   if (!isObject(prototype) || name in prototype || Reflect.hasMetadata('design:type', prototype, name)) return true;

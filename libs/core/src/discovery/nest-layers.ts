@@ -244,7 +244,10 @@ class EntityHost {
   readonly standsForAnEntity = true;
 }
 
-/** A class that stands for an entity in the container: it has the entity's enhancers, on itself and on its methods, and none of its code. Entities themselves are no providers, and Nest would skip their guards silently. */
+/**
+ * A class that stands for an entity in the container: it has the entity's enhancers, on itself and on its methods, and none of its code. Entities
+ * themselves are no providers, and Nest would skip their guards silently.
+ */
 export function hostClassOf(entity: Type, properties: readonly string[]): Type {
   const host = class extends EntityHost {};
   Object.defineProperty(host, 'name', { value: entity.name });
@@ -277,7 +280,10 @@ function copyMetadata(from: object, to: object, property?: string): void {
 /** The value of `ExecutionContext.getType()` in a tool call. */
 export const TOOL_CONTEXT_TYPE = 'tool';
 
-/** Reads Nest's `ExecutionContext` of a tool call, as `GqlExecutionContext` does for GraphQL: in guards, interceptors and filters. There is no HTTP request behind a tool call; a guard that needs one asks `getType()` first. */
+/**
+ * Reads Nest's `ExecutionContext` of a tool call, as `GqlExecutionContext` does for GraphQL: in guards, interceptors and filters. There is no HTTP
+ * request behind a tool call; a guard that needs one asks `getType()` first.
+ */
 export class ToolExecutionContext {
   private constructor(private readonly host: ExecutionContext) {}
 

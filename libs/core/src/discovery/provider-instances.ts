@@ -13,7 +13,10 @@ export interface ScopedInstance {
   readonly contextId: ContextId;
 }
 
-/** Finds the instance a service tool is called on. Request-scoped providers are resolved once per run, with the run's context as `REQUEST`, through `ContextIdFactory`, so that durable providers work too. */
+/**
+ * Finds the instance a service tool is called on. Request-scoped providers are resolved once per run, with the run's context as `REQUEST`, through
+ * `ContextIdFactory`, so that durable providers work too.
+ */
 export class ProviderInstances {
   /** The context ids by the run's state map, the one object all calls of a run share. */
   private readonly contextIds = new WeakMap<object, ContextId>();

@@ -78,7 +78,10 @@ export function isRouteHandler({ type, method }: Pick<RouteHandler, 'type' | 'me
   return handler !== undefined && Reflect.hasMetadata(METHOD_METADATA, handler);
 }
 
-/** Compiles the route of a handler: its path's parameters, its query and its body become one closed object. An argument that is named as the tenant is filled in from the run, so that no model sees it. */
+/**
+ * Compiles the route of a handler: its path's parameters, its query and its body become one closed object. An argument that is named as the tenant is filled in from the
+ * run, so that no model sees it.
+ */
 export function compileRoute(handler: RouteHandler, reserved: readonly string[]): RouteDeclaration {
   return new RouteCompilation(handler, withoutAllowed(reserved, handler.method.options?.allowReserved?.arguments)).result();
 }

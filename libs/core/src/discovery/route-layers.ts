@@ -65,7 +65,10 @@ export interface CompiledRoute {
 
 type Handler = (...args: readonly unknown[]) => Promise<unknown>;
 
-/** Compiles Nest's guards, pipes, interceptors and filters round the handler of a route, which see `getType() === 'http'` and a frozen request that is made here: never the model's arguments in another place than where they are declared. */
+/**
+ * Compiles Nest's guards, pipes, interceptors and filters round the handler of a route, which see `getType() === 'http'` and a frozen request that is made here: never the
+ * model's arguments in another place than where they are declared.
+ */
 export class RouteCompiler {
   private readonly identity: RouteIdentity;
   private readonly unmet: Set<Type>;

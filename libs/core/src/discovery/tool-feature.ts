@@ -24,7 +24,10 @@ export interface ToolFeatureOptions {
   readonly loops?: Readonly<Record<string, LoopProfile>>;
 }
 
-/** Finds the module classes whose `@Module({ imports })` has a feature: its tools are theirs. Nest's own graph does not tell, since a feature is global and so imported by every module there. */
+/**
+ * Finds the module classes whose `@Module({ imports })` has a feature: its tools are theirs. Nest's own graph does not tell, since a feature is global and so imported by every
+ * module there.
+ */
 export function modulesWith(feature: ToolFeature, all: Iterable<Module>): ToolFeature & { readonly modules: readonly Type[] } {
   const importing = [...all].filter(({ metatype }) => importsOf(metatype).some((imported) => carries(imported, feature)));
   return { options: feature.options, modules: [...new Set<Type>(importing.map(({ metatype }) => metatype))] };

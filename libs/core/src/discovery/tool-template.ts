@@ -176,7 +176,10 @@ export class ToolTemplateCompiler {
   }
 }
 
-/** A compiled declaration. With findings it has a template all the same, which is never called: what names the tool, such as a policy, can then be checked, and its own findings are told at once. */
+/**
+ * A compiled declaration. With findings it has a template all the same, which is never called: what names the tool, such as a policy, can then be checked, and its own
+ * findings are told at once.
+ */
 export interface CompiledTool {
   /** Absent where a method has no `@LlmTool()`. */
   readonly template?: ToolTemplate;

@@ -49,7 +49,10 @@ const FIRST_DELAY_MS = 1_000;
 const LONGEST_DELAY_MS = 300_000;
 const MOST_ATTEMPTS = 10;
 
-/** Tells people what waits for them: reminds them, escalates to others, and says when it has expired. One sweep does all of it, in every process that has a `Notifier`; the lease of a notice keeps two processes from telling it at once. */
+/**
+ * Tells people what waits for them: reminds them, escalates to others, and says when it has expired. One sweep does all of it, in every process that has a `Notifier`; the lease of a notice
+ * keeps two processes from telling it at once.
+ */
 export class PendingNotices implements OnApplicationBootstrap, OnModuleDestroy {
   private readonly logger = new Logger(PendingNotices.name);
   private notifiers: readonly Notifier[] = [];

@@ -65,7 +65,10 @@ export function hasCommitted(messages: readonly Message[]): boolean {
   return messages.some((message) => message.role === 'assistant' && message.toolCalls?.some(({ name }) => name === COMMIT_ID) === true);
 }
 
-/** Returns the commitments that hold at the end of a transcript: those of the first call that made some in the turn, by a model that had read nothing from outside. The user's next words end them, and nothing widens them. */
+/**
+ * Returns the commitments that hold at the end of a transcript: those of the first call that made some in the turn, by a model that had read nothing from outside. The user's next words end them, and nothing
+ * widens them.
+ */
 export function commitmentsIn(messages: readonly ReadMessage[]): readonly Commitment[] {
   let inForce: readonly Commitment[] = [];
   const made = new Map<string, readonly Commitment[]>();

@@ -133,7 +133,10 @@ function ask(level: FlowLevel, reason: string): Ruling {
   return { kind: 'require_approval', rule: `flow: ${level}`, reason };
 }
 
-/** Tells whether every decisive argument of a call comes from the user's own words or from trusted results. A value without an origin, such as a switch or one that the schema lists, proves nothing: a call without any other value is not traced. */
+/**
+ * Tells whether every decisive argument of a call comes from the user's own words or from trusted results. A value without an origin, such as a switch or one
+ * that the schema lists, proves nothing: a call without any other value is not traced.
+ */
 export function isTraced(subject: PolicySubject, call: PolicyCall): boolean {
   return isEachTraced(subject.labels.decisive ?? Object.keys(call.args), subject, call);
 }

@@ -96,7 +96,10 @@ export class ToolSources implements BeforeApplicationShutdown {
     return { entries: own.flatMap(({ entries }) => entries), findings: own.flatMap(({ findings }) => findings) };
   }
 
-  /** Announces the tools that may still come to the catalog: those under the prefixes of sources, those of sources without one that are in quarantine, and those that strategies bring. */
+  /**
+   * Announces the tools that may still come to the catalog: those under the prefixes of sources, those of sources without one that are in quarantine, and those that strategies
+   * bring.
+   */
   announce(byStrategies = this.byStrategies): void {
     this.byStrategies = byStrategies;
     const prefixes = new Map<string, ToolOrigin>();
