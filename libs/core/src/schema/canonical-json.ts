@@ -15,7 +15,10 @@ export function canonicalJson(value: JsonValue): string {
 
 const stringifyDeclared = configure({ deterministic: true, circularValue: Error });
 
-/** Writes the canonical text of a declaration in code: `undefined`s are left out, dates become text, and so on, as in `JSON.stringify`. It equals `canonicalJson` of a JSON copy, without the copy, which takes longer than the text. */
+/**
+ * Writes the canonical text of a declaration in code: `undefined`s are left out, dates become text, and so on, as in `JSON.stringify`.
+ * It equals `canonicalJson` of a JSON copy, without the copy, which takes longer than the text.
+ */
 export function canonicalDeclaration(value: object): string {
   return stringifyDeclared(value) ?? 'null';
 }

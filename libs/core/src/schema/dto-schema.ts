@@ -26,7 +26,10 @@ export interface DtoFinding extends PropertyProblem {
   readonly path: string;
 }
 
-/** Makes the JSON Schema of a DTO class from class-validator's and class-transformer's metadata. A nested class is inlined, unless it is used twice or within itself: then it is in `$defs`. The same class always gives the same schema. */
+/**
+ * Makes the JSON Schema of a DTO class from class-validator's and class-transformer's metadata. A nested class is inlined, unless it is
+ * used twice or within itself: then it is in `$defs`. The same class always gives the same schema.
+ */
 export function dtoSchema(type: Type, classes = new DtoClasses()): DtoSchema {
   return new DtoCompilation(type, classes).result();
 }
@@ -302,7 +305,10 @@ const SCALARS: Readonly<Record<ScalarKind, (value: Scalar) => JsonValue | undefi
   date: (value) => (typeof value === 'boolean' ? undefined : toTime(value)),
 };
 
-/** Converts a property's value to its declared type where a driver returns another form of it: `'12.50'` for a number, 1 for true, an ISO string for a Date. A conversion with a loss is refused, as the schema would refuse it. */
+/**
+ * Converts a property's value to its declared type where a driver returns another form of it: `'12.50'` for a number, 1 for true, an
+ * ISO string for a Date. A conversion with a loss is refused, as the schema would refuse it.
+ */
 export function toDeclaredScalar(scalar: ScalarKind): Conversion {
   const convert = SCALARS[scalar];
   return (value, key, walk) => {

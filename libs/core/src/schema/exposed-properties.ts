@@ -77,7 +77,10 @@ export function exposedPropertiesOf(type: Type): readonly ExposedProperty[] {
   });
 }
 
-/** Returns the properties that a class hides from an audience, whatever a class above it exposes: those with `@Exclude()`, and those whose nearest `@Expose()` is about input or for other audiences. */
+/**
+ * Returns the properties that a class hides from an audience, whatever a class above it exposes: those with `@Exclude()`,
+ * and those whose nearest `@Expose()` is about input or for other audiences.
+ */
 export function hiddenPropertiesOf(type: Type, audience: Audience): ReadonlySet<string> {
   const hidden = new Set(excludedFrom(type));
   for (const [property, { options }] of exposuresOf(type)) {

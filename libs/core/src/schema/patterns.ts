@@ -197,7 +197,10 @@ function isAnchored(tokens: readonly string[]): boolean {
   return !isBeginning;
 }
 
-/** Makes a matcher that takes time in proportion to the text, by RE2's algorithm. It means exactly what the expression means in JavaScript; undefined where that is impossible, and for one that becomes too large. */
+/**
+ * Makes a matcher that takes time in proportion to the text, by RE2's algorithm. It means exactly what the expression means in
+ * JavaScript; undefined where that is impossible, and for one that becomes too large.
+ */
 function linearMatcher(expression: RegExp, largest: number): ((text: string) => boolean) | undefined {
   const pattern = linearPattern(expression);
   if (pattern === undefined) return undefined;

@@ -27,7 +27,10 @@ export interface ValidationRule {
   readonly field: ReturnType<typeof toolFieldIn>;
 }
 
-/** Returns the decorators that `validate()` would obey, of the class and of those it extends; base classes first, each in order of declaration, so that the load order of modules makes no difference. */
+/**
+ * Returns the decorators that `validate()` would obey, of the class and of those it extends; base classes first, each in
+ * order of declaration, so that the load order of modules makes no difference.
+ */
 export function validationRulesOf(type: Type): ValidationRule[] {
   if (!isInstalled('class-validator')) return [];
   const { getMetadataStorage, IS_OPTIONAL, ValidationTypes } = classValidator(); // once for all, since each is two getters away
@@ -155,7 +158,10 @@ export interface InputProperty {
   readonly transformed: boolean;
 }
 
-/** Returns a reader of the metadata of a class's properties. The metadata of the class as a whole is read once for all of them. `recordedType` is the compiler's type of a property whose class does not have it. */
+/**
+ * Returns a reader of the metadata of a class's properties. The metadata of the class as a whole is read once for all of
+ * them. `recordedType` is the compiler's type of a property whose class does not have it.
+ */
 export function inputPropertiesOf(type: Type): (property: string, recordedType?: unknown) => InputProperty {
   const metadata = transformMetadata();
   const arrives = passageOf(type, PLAIN_TO_CLASS);

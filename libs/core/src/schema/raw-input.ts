@@ -118,7 +118,10 @@ function rewritten(schema: JsonSchema, rewrite: (subschema: unknown) => unknown)
   return Object.fromEntries(Object.entries(schema).map(([keyword, value]) => [keyword, within(keyword, value)]));
 }
 
-/** Reads the unions with null of a schema that is otherwise left as it is, such as that of a source's tool. Returns the same object where there is none, or where the schema is no JSON. */
+/**
+ * Reads the unions with null of a schema that is otherwise left as it is, such as that of a source's tool. Returns the
+ * same object where there is none, or where the schema is no JSON.
+ */
 export function withoutNullUnions(schema: JSONSchema7): JSONSchema7 {
   try {
     if (!/"(?:any|one|all)Of"/.test(JSON.stringify(schema))) return schema;
@@ -164,7 +167,10 @@ class NullUnions {
     return takesNull ? this.orNull(schema) : schema;
   }
 
-  /** Reads the properties of an object that are T or null. One that may be left out is T: null means "not given", and so does a default of null. One that must be given takes null as well. */
+  /**
+   * Reads the properties of an object that are T or null. One that may be left out is T: null means "not given", and so does
+   * a default of null. One that must be given takes null as well.
+   */
   private withOptionals(schema: JsonSchema): JsonSchema {
     const { properties, required } = schema;
     if (!isRecord(properties)) return schema;

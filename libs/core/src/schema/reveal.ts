@@ -285,7 +285,10 @@ export class ProjectionError extends Error {
 /** The key of a value in its holder; undefined for the result itself. */
 export type ProjectionKey = string | number | undefined;
 
-/** The path from a result's root to the value being projected, so that every refusal can name the place, and so that cycles, endless nesting and endless iterables end in a `ProjectionError` instead of a full stack or heap. One per projection. */
+/**
+ * The path from a result's root to the value being projected, so that every refusal can name the place, and so that cycles, endless nesting
+ * and endless iterables end in a `ProjectionError` instead of a full stack or heap. One per projection.
+ */
 export class ProjectionWalk {
   private readonly within: object[] = [];
   private readonly keys: ProjectionKey[] = [];

@@ -1,4 +1,7 @@
-/** The form of stored JSON. It is written once, beside the class that is saved: the compiler checks it against the type, and `check` checks the stored value against it. Unlike a tool's schema it covers only the members that its reader relies on. */
+/**
+ * The form of stored JSON. It is written once, beside the class that is saved: the compiler checks it against the type, and `check` checks the
+ * stored value against it. Unlike a tool's schema it covers only the members that its reader relies on.
+ */
 export interface Form<Value> {
   /** Finds the path of the first wrong value, such as `run.state.messages[0].role`; undefined if there is none. */
   check(value: unknown, at: string): string | undefined;

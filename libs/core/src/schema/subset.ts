@@ -41,7 +41,10 @@ export function subsetProblems(schema: JSONSchema7, places = placesOf(schema)): 
   return schema.type === 'object' ? problems : [{ pointer: '/type', problem: 'the type of the whole must be "object"' }, ...problems];
 }
 
-/** Finds why the schema of an input cannot be used: it leaves the subset, or does not compile. One that is made of decorators is compiled by its first call, but for what those cannot rule out. */
+/**
+ * Finds why the schema of an input cannot be used: it leaves the subset, or does not compile. One that is made of
+ * decorators is compiled by its first call, but for what those cannot rule out.
+ */
 export function schemaFindings(
   at: string,
   schema: JSONSchema7,
@@ -105,7 +108,10 @@ function contradictionsIn(
   );
 }
 
-/** Tells whether a scalar is as its schema has it, where that says no more than types, values and bounds of a number: most defaults and values are held against so much, and each validator takes a millisecond to compile. */
+/**
+ * Tells whether a scalar is as its schema has it, where that says no more than types, values and bounds of a number: most defaults
+ * and values are held against so much, and each validator takes a millisecond to compile.
+ */
 function isPlainly(data: unknown, schema: Place['schema']): boolean {
   if (!Object.keys(schema).every((keyword) => PLAIN.has(keyword))) return false;
   const { type, enum: values = [data], minimum = data, maximum = data } = schema;

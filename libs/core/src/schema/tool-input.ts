@@ -347,7 +347,10 @@ function plainCopy(value: unknown): unknown {
 
 const MAX_PROBLEMS = 10;
 
-/** Validates an instance by class-validator, for rules that a schema cannot express; returns at most ten problems. Nothing is stripped: the schema has refused unknown arguments already, and a DTO may hold fields of its own. */
+/**
+ * Validates an instance by class-validator, for rules that a schema cannot express; returns at most ten problems. Nothing is
+ * stripped: the schema has refused unknown arguments already, and a DTO may hold fields of its own.
+ */
 export async function instanceProblems(instance: unknown): Promise<readonly ArgumentProblem[]> {
   if (typeof instance !== 'object' || instance === null) return [{ pointer: '', message: 'must be an object' }];
   const errors = await classValidator().validate(instance, { forbidUnknownValues: true, validationError: { target: false, value: false } });

@@ -19,11 +19,17 @@ interface CompiledSchema {
   readonly unapplied: readonly string[];
 }
 
-/** The schemas that were compiled last, by their text. Sources that are listed again and applications that are started again, as tests start them, bring equal schemas, and to compile them is most of what a small application takes to start. */
+/**
+ * The schemas that were compiled last, by their text. Sources that are listed again and applications that are started again, as tests start
+ * them, bring equal schemas, and to compile them is most of what a small application takes to start.
+ */
 const lastCompiled = new Map<string, CompiledSchema>();
 const MOST_COMPILED = 500;
 
-/** Checks arguments against JSON Schema 7 in the application's only Ajv: an Ajv costs milliseconds and a compiled schema a hundred kilobytes, so both are made once, when first needed, and a schema is cached by its identity and its text. */
+/**
+ * Checks arguments against JSON Schema 7 in the application's only Ajv: an Ajv costs milliseconds and a compiled schema a hundred
+ * kilobytes, so both are made once, when first needed, and a schema is cached by its identity and its text.
+ */
 @Injectable()
 export class SchemaValidators {
   private ajv: Ajv | undefined;
@@ -58,7 +64,10 @@ export class SchemaValidators {
     }
   }
 
-  /** Marks schemas of an untrusted source, before they are compiled: their patterns are run in linear time only. One that cannot be is not applied, and is in {@link unappliedPatterns}. */
+  /**
+   * Marks schemas of an untrusted source, before they are compiled: their patterns are run in linear time only. One that
+   * cannot be is not applied, and is in {@link unappliedPatterns}.
+   */
   distrust(...schemas: readonly (JSONSchema7 | undefined)[]): void {
     for (const schema of schemas) if (schema) this.distrusted.add(schema);
   }
@@ -134,7 +143,10 @@ function createAjv(matcherFor: MatcherFor, { inlineRefs }: Pick<Options, 'inline
   return adaptToClassValidator(ajv, matcherFor);
 }
 
-/** Makes Ajv count characters, read dates and run patterns as class-validator and `Date` do, so that a DTO's schema and its decorators never disagree. A pattern is not run on a text whose length is refused already. */
+/**
+ * Makes Ajv count characters, read dates and run patterns as class-validator and `Date` do, so that a DTO's schema and its
+ * decorators never disagree. A pattern is not run on a text whose length is refused already.
+ */
 export function adaptToClassValidator(ajv: Ajv, matcherFor: MatcherFor = ownMatcher): Ajv {
   return ajv
     .removeKeyword('pattern')
