@@ -32,6 +32,9 @@ import type { CallCredentials } from './credentials.js';
 import type { OperationsOn, ResultPages } from './result-pages.js';
 import type { OutsideArgument, RunValues } from '../policy/value-references.js';
 
+/** As much of a name that a model made up as is said back to it, and logged. */
+export const MOST_OF_A_NAME = 64;
+
 /** The scope of a call: whose run, which tools, under which policies and limits. */
 export interface ExecutionScope {
   readonly run: RunContext;

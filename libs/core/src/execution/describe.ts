@@ -25,6 +25,7 @@ import {
   type Call,
   type CallPending,
   type InvokedResult,
+  MOST_OF_A_NAME,
   type ReadCall,
   type SubRunCheckpoint,
   type ToolOutcome,
@@ -214,8 +215,7 @@ function failureText({ request, tool, options }: Call, failure: ToolFailure): st
   const { errors } = toJsonApi(failure, shownAs);
   if (options.resultFormat === 'value') return JSON.stringify({ errors });
   const known = shownAs === 'unknown_tool' ? undefined : tool?.spec.declaredId;
-  // a name that a model made up is said back to it only in part
-  return JSON.stringify({ ok: false, type: known ?? request.call.name.slice(0, 64), errors });
+  return JSON.stringify({ ok: false, type: known ?? request.call.name.slice(0, MOST_OF_A_NAME), errors });
 }
 
 /** Returns the inline metadata of a call; undefined if it is not wanted. */

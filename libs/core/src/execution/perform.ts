@@ -24,7 +24,16 @@ import {
   retryDelay,
   untilAborted,
 } from './call-failure.js';
-import { advance, type AuthorisedCall, type Call, type CallHooks, CallPending, type InvokedResult, type ToolOutcome } from './call.js';
+import {
+  advance,
+  type AuthorisedCall,
+  type Call,
+  type CallHooks,
+  CallPending,
+  type InvokedResult,
+  MOST_OF_A_NAME,
+  type ToolOutcome,
+} from './call.js';
 import { type DescribedResult, RedactionError, type ResultDescriber, shownArguments, succeeded } from './describe.js';
 import { type EffectGuard, unknownOutcome } from './effect-guard.js';
 import type { ToolInvoker } from './invoke.js';
@@ -259,8 +268,6 @@ export function logEnd(call: Call, { status, durationMs, error, attempt }: ToolI
   logCall(status === 'succeeded' ? 'debug' : 'warn', 'Tool call ended', call, facts);
 }
 
-/** The characters of a name made up by a model that a log line shows. */
-const MOST_OF_A_NAME = 64;
 const logger = new Logger('ToolCall');
 
 /**

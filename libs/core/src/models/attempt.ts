@@ -146,7 +146,7 @@ export class Attempt implements EventBatches {
   }
 
   private toShow(said: readonly ModelEvent[]): readonly ModelEvent[] {
-    const events = said.some(isUsage) ? said.map((event) => this.counted(event)) : said;
+    const events = said.some(({ type }) => type === 'usage') ? said.map((event) => this.counted(event)) : said;
     if (this.hasShown) return events;
     const first = events.findIndex(({ type }) => !SILENT.has(type));
     const content = events[first];
@@ -166,10 +166,6 @@ export class Attempt implements EventBatches {
     this.reported = event.usage;
     return { type: 'usage', usage: this.spent };
   }
-}
-
-function isUsage({ type }: ModelEvent): boolean {
-  return type === 'usage';
 }
 
 /** Tells whether a sum lacks a cost that one part has. If neither has one, `prices` can still compute both. */

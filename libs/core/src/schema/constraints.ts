@@ -281,7 +281,7 @@ function typeOnly(rule: ValidationRule): ConstraintSchema {
 function join(combined: CombinedConstraints, next: ConstraintSchema): CombinedConstraints {
   if (combined === NO_CONSTRAINTS) {
     const { types, keywords, hint, exact, date = false } = next;
-    return { types, keywords, hints: hint === undefined ? NONE : [hint], exact, date };
+    return { types, keywords, hints: hint === undefined ? [] : [hint], exact, date };
   }
   const { keywords, clash } = joinKeywords(combined.keywords, next.keywords);
   return {
@@ -314,7 +314,7 @@ const TIGHTEST: Readonly<Record<string, (one: number, other: number) => number>>
 
 /** Joins keywords, of which a schema has each once: of two bounds the tighter one stays, of two lists the common values, and a second pattern becomes a hint. */
 function joinKeywords(one: JSONSchema7, other: JSONSchema7): { readonly keywords: JSONSchema7; readonly clash: readonly string[] } {
-  if (Object.keys(other).length === 0) return { keywords: one, clash: NONE }; // as most: they say a type and no more
+  if (Object.keys(other).length === 0) return { keywords: one, clash: [] }; // as most: they say a type and no more
   const keywords = new Map<string, unknown>(Object.entries(one));
   const clash: string[] = [];
   for (const [keyword, value] of Object.entries(other)) {
@@ -327,8 +327,6 @@ function joinKeywords(one: JSONSchema7, other: JSONSchema7): { readonly keywords
   }
   return { keywords: Object.fromEntries(keywords), clash };
 }
-
-const NONE: readonly string[] = [];
 
 function sharedValues(one: unknown, other: unknown): unknown[] {
   return Array.isArray(one) && Array.isArray(other) ? one.filter((value) => other.includes(value)) : [];

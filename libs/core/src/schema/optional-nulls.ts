@@ -10,12 +10,11 @@ const MAX_DEPTH = 100;
  * depth, is the same as leaving it out, unless its schema accepts null. The function never changes its argument; where a schema has no such property, it returns it.
  */
 export function optionalNullRemoval(schema: JSONSchema7): (args: JsonObject) => JsonObject {
-  let remove: ((args: JsonObject) => JsonObject) | undefined;
-  const compiled = (): typeof remove & {} => {
-    const plan = new PlanCompilation(schema.$defs ?? {}).planFor(schema);
-    return plan ? (args) => objectWithout(args, plan, 0) : (args) => args;
+  let compiled: { readonly plan: Plan | undefined } | undefined;
+  return (args) => {
+    const { plan } = (compiled ??= { plan: new PlanCompilation(schema.$defs ?? {}).planFor(schema) });
+    return plan ? objectWithout(args, plan, 0) : args;
   };
-  return (args) => (remove ??= compiled())(args);
 }
 
 /** The work at one place of the arguments. The plan of a schema that contains itself contains itself. */
