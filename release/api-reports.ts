@@ -27,7 +27,7 @@ export function compareApi(staged: readonly StagedPackage[], work: string, isWri
   const entries = staged.flatMap(typedEntries);
   mkdirSync(REPORTS, { recursive: true });
   const known = new Set(entries.map(({ name }) => `${name}.api.md`));
-  const without = readdirSync(REPORTS).filter((file) => !known.has(file));
+  const without = readdirSync(REPORTS).filter((file) => file.endsWith('.api.md') && !known.has(file));
   for (const file of isWritten ? without : []) rmSync(join(REPORTS, file));
   const changed = entries.flatMap((entry) => {
     const { status, stdout, stderr } = spawnSync(process.execPath, extractorArguments(entry, work, isWritten), { encoding: 'utf8' });

@@ -8,13 +8,20 @@ import { lintPackages } from './package-checks.js';
 import { installStaged, npm, packStaged, stagePackages, type StagedPackage } from './packages.js';
 import { REPOSITORY } from './project.js';
 import { publishCommands } from './publishing.js';
+import { printTokens, writeTokens } from './token-report.js';
 
 /** Its sentences are problems; the command fails where there are any. */
 type Command = (staged: readonly StagedPackage[], work: string) => readonly string[] | Promise<readonly string[]>;
 
 const COMMANDS: Readonly<Record<string, Command>> = {
-  check: (staged, work) => [...lintPackages(staged, work), ...compareApi(staged, work, false)],
-  api: (staged, work) => compareApi(staged, work, true),
+  check: (staged, work) => {
+    printTokens(staged);
+    return [...lintPackages(staged, work), ...compareApi(staged, work, false)];
+  },
+  api: (staged, work) => {
+    writeTokens(staged);
+    return compareApi(staged, work, true);
+  },
   pack: (staged) => {
     for (const tarball of packStaged(staged, 'release/packed').values()) console.log(tarball);
     return [];

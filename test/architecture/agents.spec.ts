@@ -1,33 +1,17 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
-import { LIMITS, READ_CALL, RULES, type Limit } from './shape-limits.js';
+import { RULES } from './shape-rules.js';
 
 const REFERENCE = 'AGENTS.md';
 const reference = readFileSync(REFERENCE, 'utf8');
 
-/** A limit in thousands, so that a change of a few lines leaves the reference as it is. */
-function inThousands([limit, target = limit]: Limit = [0]): Limit {
-  return [Math.round(limit / 1000), Math.round(target / 1000)];
-}
-
-/** The limits that the reference shows: what the sources are held to today, and what they are to become. */
-const SHOWN: Readonly<Record<string, Limit | undefined>> = {
-  'lines of a file': RULES.longestFile,
+/** The rules that the reference shows. */
+const SHOWN: Readonly<Record<string, number>> = {
   'lines of a function': RULES.longestFunction,
   'parameters of a function': RULES.functionParameters,
   'parameters of a constructor': RULES.constructorParameters,
   'files in a circle of types': RULES.largestTypeCircle,
   'files in a circle of values': RULES.largestValueCircle,
-  'files of core': LIMITS['core']?.files,
-  'thousands of lines of core': inThousands(LIMITS['core']?.lines),
-  'files in a folder of core': LIMITS['core']?.largestFolder,
-  'lines of core per import, at least': LIMITS['core']?.linesPerImport,
-  "percent of core's files with one importer": LIMITS['core']?.oneImporterPercent,
-  'injectables of core': LIMITS['core']?.injectables,
-  'names on the main entry of core': LIMITS['core']?.namesOnMainEntry,
-  'percent of elliptic docstrings': LIMITS['core']?.ellipticDocstringPercent,
-  'files that one read call enters in `exec`': READ_CALL.filesInExec,
-  'moves between files in that call': READ_CALL.movesInExec,
 };
 
 /** The rows of the table below a heading, cell by cell, without its head. */
@@ -57,12 +41,8 @@ describe('the page of the invariants', () => {
 });
 
 describe('the reference of the repository', () => {
-  it('has at most 120 lines', () => {
-    expect(reference.trimEnd().split('\n').length).toBeLessThanOrEqual(120);
-  });
-
-  it('shows the limits of the shape as the test holds them', () => {
-    const expected = Object.entries(SHOWN).map(([measure, limit]) => [measure, String(limit?.[0]), String(limit?.at(-1))]);
+  it('shows the rules of the shape as the test holds them', () => {
+    const expected = Object.entries(SHOWN).map(([measure, most]) => [measure, String(most)]);
     expect(tableBelow('The shape')).toEqual(expected);
   });
 

@@ -3,8 +3,8 @@ import { riddlesIn } from './words.js';
 
 /** How the documentation of a library is written. */
 export interface DocstringShape {
-  /** Docstrings that begin with What, Whether, Of, … in percent of all, where a noun phrase or a verb should stand. */
-  readonly ellipticDocstringPercent: number;
+  /** Docstrings that begin with What, Whether, Of, … instead of a noun phrase or a verb. */
+  readonly ellipticDocstrings: number;
   /** Exported functions and public methods of exported classes that throw and do not say so by `@throws`. */
   readonly throwsWithoutTag: number;
   /** Decorators, public methods of services, and ports that are exported and have no `@example`. */
@@ -23,12 +23,11 @@ const ELLIPTIC = /^\/\*\*[\s*]*(What|Whether|Of|Where|Which|Who|How|To be|By|For
 
 export function docstringShape(sources: readonly ts.SourceFile[], publicNames: ReadonlySet<string>): DocstringShape {
   const docstrings = sources.flatMap(({ text }) => text.match(/\/\*\*[\s\S]*?\*\//g) ?? []);
-  const elliptic = docstrings.filter((docstring) => ELLIPTIC.test(docstring)).length;
   const declared = sources.flatMap((source) => source.statements.filter((statement) => isPublic(statement, publicNames)));
   const throwing = declared.flatMap(callablesOf).filter(({ node }) => throws(node));
   const shown = declared.flatMap(needsExample);
   return {
-    ellipticDocstringPercent: Math.round((1000 * elliptic) / Math.max(1, docstrings.length)) / 10,
+    ellipticDocstrings: docstrings.filter((docstring) => ELLIPTIC.test(docstring)).length,
     throwsWithoutTag: throwing.filter(({ docs }) => !docs.includes('@throws')).length,
     withoutExample: shown.filter(({ docs }) => !docs.includes('@example')).length,
     riddles: sources.reduce((count, { text }) => count + riddlesIn(text).length, 0),

@@ -30,7 +30,7 @@ export interface WaitingCall {
   readonly tool: string;
   readonly declaredId: string;
   readonly instanceId?: string;
-  /** How the tool's declaration wants the call shown. Its `confirm` stands beside what is about this very call, never in its place. */
+  /** The presentation that the tool declares. Its `confirm` stands beside the facts of this very call, never in their place. */
   readonly presentation?: ToolPresentation;
   /** The time after which it can no longer be answered: ISO 8601, UTC. */
   readonly expiresAt: string;
@@ -158,7 +158,7 @@ export type ClientCallAnswer = {
 /** An answer to what a run has asked. */
 export type PendingReply = ApprovalDecision | ClientCallAnswer | QuestionAnswer | RehearsalDecision;
 
-/** What became of something that a run had asked. */
+/** The outcome of a request of a run. */
 export type PendingDecision = 'approve' | 'deny' | 'answer' | 'withdraw';
 
 /**

@@ -109,7 +109,7 @@ export type LoopEventBody =
       readonly toolCallId: string;
       readonly tool: string;
       readonly args?: JsonObject;
-      /** How to show the call, its progress and its result, if the tool's declaration says so. */
+      /** The presentation of the call, its progress and its result, if the tool declares one. */
       readonly presentation?: ToolPresentation;
     }
   | {
@@ -142,17 +142,17 @@ export type LoopEventBody =
     }
   | { readonly type: 'approval-request'; readonly step: number; readonly approval: ApprovalRequest }
   | { readonly type: 'approval-decision'; readonly step: number; readonly decision: ApprovalDecision; readonly decidedBy: string }
-  /** What the run asks beside approvals: a call that the client is to make, a question to a person, or the approval of a rehearsal. Sent again where the run waits once more. */
+  /** A request of the run beside approvals: a call for the client to make, a question to a person, or the approval of a rehearsal. Sent again each time the run waits for it. */
   | { readonly type: 'pending-request'; readonly step: number; readonly kind: 'client'; readonly request: ClientCallRequest }
   | { readonly type: 'pending-request'; readonly step: number; readonly kind: 'question'; readonly request: QuestionRequest }
   | { readonly type: 'pending-request'; readonly step: number; readonly kind: 'rehearsal'; readonly request: RehearsalRequest }
-  /** What became of such a request. What was answered is not in it: the result of the call tells as much of it as may be shown. */
+  /** The outcome of such a request, without the answer: the result of the call shows as much of that as may be seen. */
   | {
       readonly type: 'pending-answer';
       readonly step: number;
       readonly kind: 'client' | 'question' | 'rehearsal';
       readonly pendingId: string;
-      /** Of a rehearsal, its own id. */
+      /** The call that asked; for a rehearsal, its own id. */
       readonly toolCallId: string;
       readonly decision: PendingDecision;
       readonly answeredBy: string;

@@ -167,7 +167,7 @@ export interface ToolInvocationRecord {
   readonly result?: JsonValue;
   /** The directive that performs the call's effect later. Absent where the call itself had the effect. */
   readonly directiveId?: string;
-  /** What an equal call of the same conversation waits for. Set where this call was answered with that, and not made. */
+  /** The pending request of an equal call of the same conversation. Set if this call was answered with it instead of being made. */
   readonly pendingId?: string;
   /** Set in a rehearsal: the call was made and rolled back, or it was not made. */
   readonly rehearsal?: 'rehearsed' | 'previewed';

@@ -190,7 +190,7 @@ export interface ExplainedTool {
   readonly reasons: readonly { readonly by: string; readonly holds: boolean; readonly reason: string; readonly decision?: Decision }[];
 }
 
-/** What the audit has about one call. */
+/** The entries of the audit about one call. */
 export interface ExplainedCall {
   readonly runId: string;
   readonly toolCallId: string;

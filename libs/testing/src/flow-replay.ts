@@ -69,7 +69,7 @@ export interface MadeCall {
   readonly usesHidden: boolean;
 }
 
-/** What became of a replayed run. */
+/** The outcome of a replayed run. */
 export interface FlowOutcome {
   /** The calls for which the policy wanted a person's approval. */
   readonly approvals: number;
@@ -225,7 +225,7 @@ export class FlowReplay extends LanguageModel {
     }
   }
 
-  /** Where the application offers `plan__commit`, the model plans its calls before it reads anything. */
+  /** Plans the calls before anything is read, if the application offers `plan__commit`. */
   private plan({ messages, instructions = '', tools }: ModelRequest): readonly ModelEvent[] | undefined {
     if (this.hasPlanned) return undefined;
     this.hasPlanned = true;
@@ -304,7 +304,7 @@ export class FlowReplay extends LanguageModel {
     return new KnownTexts([instructions, ...shown], hidden);
   }
 
-  /** What a message shows, parsed where it is JSON: line breaks in a text are no part of its words. */
+  /** The content of a message, parsed if it is JSON, so that escaped line breaks do not become part of its words. */
   private shownIn(message: Message): readonly string[] {
     const found = this.texts.get(message);
     if (found) return found;

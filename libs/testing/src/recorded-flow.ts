@@ -9,7 +9,7 @@ export interface ReplayedCall {
   readonly name: string;
   /** The arguments, as literals. */
   readonly args: JsonObject;
-  /** What the tool answers: {@link recordedResult} hands it out. @default null */
+  /** The answer of the tool: {@link recordedResult} hands it out. @default null */
   readonly result?: JsonValue;
   /** Set where the tool refused; `result` is its message. @default false */
   readonly error?: boolean;
@@ -24,7 +24,7 @@ export interface ReplayedCall {
 
 /** A call that an attacker wants. */
 export interface AttackingCall extends ReplayedCall {
-  /** What leaves with it: a value of a private result, or the user's words. @default nothing */
+  /** The source of a value that leaves with it: a private result, or the user's words. @default nothing */
   readonly carries?: 'result' | 'prompt';
 }
 
@@ -45,7 +45,7 @@ export interface ReaderQuestion {
   readonly argument: string;
   /** The schema of that argument, which the answer must fit. */
   readonly schema: Schema;
-  /** What was recorded for it. */
+  /** The recorded result. */
   readonly recorded: JsonValue;
 }
 

@@ -21,7 +21,7 @@ export type ToolFake = Faked['fake'];
 export interface ScriptedToolCall {
   /** The arguments as the tool gets them: validated, with defaults, and nothing else. */
   readonly args: JsonObject;
-  /** What the tool returns, a live entity included; a function is called with the input, and may throw. */
+  /** The value that the tool returns, which may be a live entity; a function is called with the input, and may throw. */
   readonly returns: unknown;
 }
 

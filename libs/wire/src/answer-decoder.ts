@@ -31,7 +31,7 @@ export class AnswerDecoder {
   private readonly template = new ChunkTemplate();
   /** The chunk of which the template is. */
   private like: WireObject = {};
-  /** What stands before the payload of such a chunk: `data: `, maybe behind the name of its event. Undefined where its event was not read as a whole. */
+  /** The text before the payload of such a chunk: `data: `, maybe behind the name of its event. Undefined if its event was not read as a whole. */
   private frame: string | undefined;
   /** The event that is being parsed, where it is one as a whole. */
   private raw: string | undefined;

@@ -250,7 +250,7 @@ function untilAborted(opening: Promise<ResponseBody | undefined>, signal: AbortS
 class BodyReading {
   /** `true` once nothing of the body is left. */
   isOver = false;
-  /** What was taken last; undefined once the answer is complete, or the signal is aborted. */
+  /** The events that were taken last; undefined once the answer is complete, or the signal is aborted. */
   events: readonly ModelEvent[] | undefined = [];
   private readonly decoder: AnswerDecoder;
 

@@ -31,6 +31,12 @@ export function filesEntered(entered: readonly Entered[]): readonly string[] {
 }
 
 /** The number of times that a function was entered in another file than the one before it. */
-export function movesBetweenFiles(entered: readonly Entered[]): number {
+function movesBetweenFiles(entered: readonly Entered[]): number {
   return entered.filter(({ file }, index) => index > 0 && entered[index - 1]?.file !== file).length;
+}
+
+/** The functions, files and moves of a part of the trace in a sentence: a reader's measure of how far a call travels. */
+export function reportOf(part: string, entered: readonly Entered[]): string {
+  const functions = new Set(entered.map(({ file, name }) => `${file} ${name}`)).size;
+  return `One read call: ${part} enters ${functions} functions in ${filesEntered(entered).length} files, ${entered.length} times, and moves between files ${movesBetweenFiles(entered)} times.`;
 }

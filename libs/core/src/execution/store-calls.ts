@@ -17,7 +17,7 @@ interface Deadline {
   readonly giveUp: () => void;
 }
 
-/** How much later than its time a store may be given up. */
+/** The delay after its time within which a store is given up. */
 const CHECK_MS = 100;
 
 /** Watches the answers that a run waits for with one timer, since most come at once and a timer for each would cost more than a store in memory. */

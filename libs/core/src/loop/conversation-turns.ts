@@ -15,7 +15,7 @@ export interface TurnTaker extends Pick<RunHandle, 'runId'> {
   takeIn(left: LeftInput): Promise<boolean>;
 }
 
-/** How a run wants its turn. */
+/** The wishes of a run for its turn. */
 export interface TurnTerms {
   /** The words of the user that may go in to the run under way instead. @default none */
   readonly words?: readonly string[] | undefined;

@@ -5,7 +5,7 @@ import { AnswerFold, type ModelAnswer, ModelError, type ModelEvent, type ModelRe
 import type { ContractRunner } from './contract.js';
 
 /**
- * What the provider behind a model does, for one check:
+ * The behaviour of the provider behind a model, for one check:
  * - `text`: it answers with the words "Hello there."
  * - `calls`: it calls `weather` with `{"city":"Oslo"}` and `weather` with `{"city":"Bergen"}`, in this order
  * - `refuses`: it refuses for too many requests (429)

@@ -18,7 +18,7 @@ import {
   write,
 } from './trial.js';
 
-/** What a gateway finds, and what it tells of it. */
+/** The cases of reading: the rows that a gateway finds, and their form. */
 export const READING: Contract<GatewayUnderTest>['cases'] = [
   { name: 'finds by every operator what it means, nulls apart', check: compares },
   { name: 'compares text by its characters, and without regard to case by contains and starts_with alone', check: comparesText },

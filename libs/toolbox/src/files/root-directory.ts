@@ -43,7 +43,7 @@ export class RootDirectory {
     }
   }
 
-  /** Where the system does not tell the path of an open file, its path is looked at once more, which a directory that is swapped twice can deceive. */
+  /** Compares the path of an open file with the root. If the system does not tell that path, the path of the name is looked at once more, which a directory that is swapped twice can deceive. */
   private async holds(root: string, handle: FileHandle, real: string, opened: BigIntStats): Promise<boolean> {
     const place = await placeOf(handle);
     if (place !== undefined) return this.isInside(relative(root, place));
