@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { Test } from '@nestjs/testing';
 import {
+  clientTool,
   type JsonValue,
   type PendingError,
   type Policy,
@@ -112,12 +113,18 @@ const withdrawing: ScriptedTurn = ({ messages }) => {
 describe('approvals__withdraw', () => {
   const policy: Policy = { ...open, requireApproval: [{ tools: ['order__cancel'] }] };
   const cancel = tool({ id: 'order__cancel', description: 'Cancels.', effect: 'state_change', reveal: 'all', execute: () => 'cancelled' });
+  const print = clientTool({
+    id: 'screen__print',
+    description: 'Prints a page.',
+    effect: 'external_side_effect',
+    input: { type: 'object' },
+  });
   const conversation = { prompt: 'Go on.', conversationId: 'c', ...alice };
 
-  async function waiting(script: readonly ScriptedTurn[]) {
-    const model = new ScriptedModel([calls(call('order__cancel')), ...script]);
+  async function waiting(script: readonly ScriptedTurn[], what: ScriptedTurn = calls(call('order__cancel'))) {
+    const model = new ScriptedModel([what, ...script]);
     const module = await Test.createTestingModule({
-      imports: [ToolLoopModule.forRoot({ model, policy, tools: [rawTool(WithdrawCall), cancel, mail] })],
+      imports: [ToolLoopModule.forRoot({ model, policy, tools: [rawTool(WithdrawCall), cancel, mail, print] })],
     }).compile();
     module.useLogger(false);
     await module.init();
@@ -130,6 +137,18 @@ describe('approvals__withdraw', () => {
   it('withdraws what waits in the conversation, by the id that the model reads there', async () => {
     const { loop, left } = await waiting([withdrawing, text('It is withdrawn.')]);
     expect(await loop.run(conversation)).toMatchObject({ text: 'It is withdrawn.', toolCalls: [{ status: 'succeeded' }] });
+    expect(await left()).toBe(0);
+  });
+
+  it.each([
+    ['a call for an approver', call('order__cancel')],
+    ['a call for the client', call('screen__print', {})],
+  ])("withdraws %s though an equal call was answered with its wait meanwhile: that answer is no outsider's", async (_, what) => {
+    const { loop, left } = await waiting([calls(what), text('It waits.'), calls(what), withdrawing, text('It is withdrawn.')], calls(what));
+    const asked = await loop.run(conversation);
+    expect(asked.toolCalls.map(({ result }) => result)).toEqual([expect.objectContaining({ status: 'waiting' })]);
+    const { toolCalls } = await loop.run(conversation);
+    expect(toolCalls.map(({ status, error }) => error?.safeMessage ?? status)).toEqual(['succeeded', 'succeeded']);
     expect(await left()).toBe(0);
   });
 

@@ -50,6 +50,10 @@ export interface LoopHooks {
 export interface LoopIteration {
   readonly runId: string;
   readonly step: number;
+  /** The end of the step: ISO 8601, UTC. */
+  readonly timestamp: string;
+  /** The messages of the transcript by then, with those that the run began with; the instructions are not among them. */
+  readonly messageCount: number;
   readonly toolCalls: readonly ToolInvocationRecord[];
   /** Ids of the toolset the model saw. */
   readonly tools: readonly string[];

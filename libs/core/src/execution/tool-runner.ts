@@ -333,8 +333,10 @@ function instrumentedCall({ call, step }: PlacedCall, { run }: ExecutionScope): 
   return { runId: run.runId, tenant: run.tenant, step, toolCallId: call.toolCallId, tool: call.name };
 }
 
+/** The answer is Toolloop's own, so it tells nothing from outside, whatever its tool would have returned. */
 function waitsElsewhere(call: Call, { record: { id, expiresAt } }: CallWaitsElsewhere): ToolOutcome {
-  return answeredFor(call, { pendingId: id }, { status: 'waiting', id, expiresAt });
+  const outcome = answeredFor(call, { pendingId: id }, { status: 'waiting', id, expiresAt });
+  return { ...outcome, labels: { returns: 'trusted', reads: 'public' } };
 }
 
 const announcementOf = ({ request: { step, call } }: Call) =>

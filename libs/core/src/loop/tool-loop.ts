@@ -1,5 +1,5 @@
 import { Injectable, Logger } from '@nestjs/common';
-import { addUsage, type Message, type ModelFinishReason, StorageUnavailableError, type ToolCall } from '@toolloop/protocol';
+import { addUsage, type Message, type ModelFinishReason, StorageUnavailableError, timestampOfNow, type ToolCall } from '@toolloop/protocol';
 import { EMPTY, expand, from, last, lastValueFrom, type Observable, of } from 'rxjs';
 import type { Toolset } from '../catalog/toolset.js';
 import { Interruption } from '../execution/call-failure.js';
@@ -295,11 +295,13 @@ export class ToolLoop {
     const { finishReason: modelFinishReason, answeredBy, response } = answer;
     const by = { ...(answeredBy !== undefined && { model: answeredBy }), ...(response && { response }) };
     const telling = live.emit({ type: 'step-end', step: state.step, modelFinishReason, toolCalls: toolCalls.length, ...by });
-    const { step, usage } = state;
+    const { step, usage, messages } = state;
     const { hooks, execution } = live.plan;
     if (!hooks) return telling;
     const { run } = execution;
-    const report = (): void => hooks.iterated({ runId: run.runId, step, toolCalls, tools: offered.specs.map(({ id }) => id), usage }, run);
+    const tools = offered.specs.map(({ id }) => id);
+    const ended = { runId: run.runId, step, timestamp: timestampOfNow(), messageCount: messages.length, toolCalls, tools, usage };
+    const report = (): void => hooks.iterated(ended, run);
     return telling ? telling.then(report) : report();
   }
 

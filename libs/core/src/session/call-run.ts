@@ -62,11 +62,21 @@ export class CallRun {
    * @throws {RunError} For a call that was aborted, or that a store or a part of the application has kept from being made.
    */
   make(call: ToolCall): Promise<CalledTool> {
-    const made = asRun(this.signal, () => this.made(call));
-    if (!this.link) return made;
-    if (!this.within) this.services.open.add(this, made);
+    return this.attend(asRun(this.signal, () => this.made(call)));
+  }
+
+  /** Ends a call that a session has begun to make: it waits, or was not made. */
+  settle(first: UnmadeCall, made: Promise<ToolStepResult>, approvals: RunApprovals): Promise<CalledTool> {
+    const live = new LiveRun(this.plan, { ...START, subRuns: this.services.subRuns, approvals }, this.signal, () => undefined);
+    return this.attend(this.settled(first, made, live));
+  }
+
+  /** Has the call end with its session or the application, and lets go of its time limit once it is over. */
+  private attend(called: Promise<CalledTool>): Promise<CalledTool> {
+    if (!this.link) return called;
+    if (!this.within) this.services.open.add(this, called);
     else this.within.addEventListener('abort', this.follow, { once: true });
-    return made.finally(() => {
+    return called.finally(() => {
       this.link?.release();
       this.within?.removeEventListener('abort', this.follow);
     });
@@ -91,12 +101,6 @@ export class CallRun {
     const context = { step: 1, toolset, offered: toolset, history, live, session: plan.session };
     const making = failure ? Promise.reject(failure.cause) : services.loop.callOnce(call, context).then((made) => made.step());
     return this.settled(first, making, live);
-  }
-
-  /** Ends a call that a session has begun to make: it waits, or was not made. */
-  settle(first: UnmadeCall, made: Promise<ToolStepResult>, approvals: RunApprovals): Promise<CalledTool> {
-    const live = new LiveRun(this.plan, { ...START, subRuns: this.services.subRuns, approvals }, this.signal, () => undefined);
-    return this.settled(first, made, live);
   }
 
   private async settled(first: UnmadeCall, made: Promise<ToolStepResult>, live: LiveRun): Promise<CalledTool> {

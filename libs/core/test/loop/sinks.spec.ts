@@ -1,8 +1,8 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import { type LoopEvent, LoopEventSink, RunError, subRunTool, ToolLoopService, toolLoopToken } from '@toolloop/core';
-import { type RunIdentity } from '@toolloop/protocol';
-import type { LoopHooks } from '@toolloop/core/contracts';
+import type { Message, RunIdentity } from '@toolloop/protocol';
+import type { LoopHooks, LoopIteration } from '@toolloop/core/contracts';
 import { ScriptedModel, call, calls, collect, eventsOf, expectRunEndsOnce, text, type ScriptedTurn } from '@toolloop/testing';
 import { play, resultOf, type PlayedRun } from '../fixtures/played-run.js';
 import { ask, openModule, openShop, type ShopOptions } from '../fixtures/shop.module.js';
@@ -292,5 +292,24 @@ describe('invariant 5: a hook of steps', () => {
       [1, 2, 10, { id: 'alice' }, 'acme'],
       [2, 0, 20, { id: 'alice' }, 'acme'],
     ]);
+  });
+
+  it('is told when each step ended, and how many messages the transcript has by then', async () => {
+    const told: Pick<LoopIteration, 'timestamp' | 'messageCount'>[] = [];
+    const model = new ScriptedModel([calls(call('probe__read', { key: 'a' }), call('probe__raed', {})), text('Done.')]);
+    const before: Message[] = [
+      { role: 'user', content: 'Hello.' },
+      { role: 'assistant', content: 'Hello.' },
+    ];
+    const messages: Message[] = [...before, { role: 'user', content: 'Go on.' }];
+    const { result } = await play(await openShop(model), {
+      messages,
+      actor: { id: 'alice' },
+      tenant: 'acme',
+      hooks: { onIteration: (one) => void told.push(one) },
+    });
+    expect(told.map(({ messageCount }) => messageCount)).toEqual([before.length + 4, before.length + 5]);
+    expect(result.messages).toHaveLength(before.length + 5);
+    for (const { timestamp } of told) expect(new Date(timestamp).toISOString()).toBe(timestamp);
   });
 });
