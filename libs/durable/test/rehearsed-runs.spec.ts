@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { type Policy, ToolLoopModule } from '@toolloop/core';
 import { PolicyEngine } from '@toolloop/core/policy';
 import { MemoryCallJournal, MemoryPendingStore, MemoryRunLog, type ToolLoopStores } from '@toolloop/core/stores';
-import type { RehearsedRun } from '@toolloop/protocol';
+import type { Decision, RehearsedRun } from '@toolloop/protocol';
 import { Test } from '@nestjs/testing';
 import { WakingPendingStore } from '@toolloop/durable';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
@@ -58,6 +58,32 @@ const candidates: NonNullable<ProcessOptions['candidates']> = {
   'names no approvers': new Mumbles({ kind: 'require_approval', rule: 'x', reason: 'x', policyVersion: 'x', approval: 'mia' }),
 };
 
+/** Notes how many turns the event loop has had by each of its answers. */
+class CountsTurns extends PolicyEngine {
+  readonly turnsByAnswer: number[] = [];
+  private turns = 0;
+
+  constructor() {
+    super();
+    const count = (): void => {
+      this.turns += 1;
+      this.next = setImmediate(count);
+    };
+    this.next = setImmediate(count);
+  }
+
+  private next: NodeJS.Immediate;
+
+  override decide(): Decision {
+    this.turnsByAnswer.push(this.turns);
+    return { kind: 'allow', rule: 'all', reason: 'all', policyVersion: '1' };
+  }
+
+  stop(): void {
+    clearImmediate(this.next);
+  }
+}
+
 /** A hold of its own of what keeps runs, for each world. */
 function world(): World {
   const runs = new MemoryRunLog();
@@ -106,6 +132,19 @@ describe('a rehearsal of a recorded run', () => {
       'desk__act allow require_approval flipped',
     ]);
     expect(shared.effects).toEqual(['acme b', 'acme c']);
+  });
+
+  it('leaves the process to others between two answers of a candidate that works without a pause', async () => {
+    const busy = new CountsTurns();
+    try {
+      const desk = await start(world(), script(), { operators, candidates: { busy } });
+      const rehearsed = await desk.rehearsals.rehearse(await recorded(desk), { policy: 'busy' }, ops);
+      expect(rehearsed.calls).toHaveLength(3);
+      const [first = 0, second = 0, third = 0] = busy.turnsByAnswer;
+      expect([busy.turnsByAnswer.length, second > first, third > second]).toEqual([3, true, true]);
+    } finally {
+      busy.stop();
+    }
   });
 
   it('asks another model the same question, performs nothing of it, and asks no one', async () => {

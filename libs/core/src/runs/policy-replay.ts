@@ -28,6 +28,7 @@ import { canonicalJson, parseJson, toJson } from '../schema/canonical-json.js';
 import { optionalNullRemoval } from '../schema/optional-nulls.js';
 import { SchemaValidators } from '../schema/validators.js';
 import type { JSONSchema7 } from 'json-schema';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 
 /** A difference between two versions. Of a list of names each one that came or went is a difference of its own. */
 export interface PolicyDifference {
@@ -136,7 +137,11 @@ export class PolicyReplayer {
     const past = new RunPast(messages, await usageBySteps(this.sources.log, run), this.validators, saved.approvals);
     const made = recordsIn(saved);
     const inner = made.flatMap(({ subRun }) => subRun?.toolCalls ?? []);
-    const calls = made.flatMap((record) => this.replayed(record, past, decides));
+    const calls: DecidedCall[] = [];
+    for (const record of made) {
+      await nextTurn(); // an engine answers at once, and the calls of others are made between two of its answers
+      calls.push(...this.replayed(record, past, decides));
+    }
     return [...calls, ...inner.map(({ toolCallId }) => ({ toolCallId, why: 'sub_run' as const }))];
   }
 
