@@ -11,6 +11,7 @@ export type {
   MediaPart,
   Message,
   MessageLabels,
+  OfferedEntity,
   RecordedAttachment,
   SystemMessage,
   ToolCall,

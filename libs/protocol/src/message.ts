@@ -62,6 +62,21 @@ export interface AssistantMessage {
   readonly citations?: readonly Citation[];
   /** Opaque parts a provider wants back verbatim, by provider name. Never shown, never read by the loop. */
   readonly providerData?: Readonly<Record<string, unknown>>;
+  /** The entities whose tools the run offered at its end, least recently used first: the next run of the conversation offers them again. No model reads them. */
+  readonly entities?: readonly OfferedEntity[];
+}
+
+/** An entity whose tools a run offers. */
+export interface OfferedEntity {
+  /** The prefix of its class. */
+  readonly prefix: string;
+  readonly instanceId: string;
+  /** The name in the ids of its tools. @default the instance id */
+  readonly handle?: string;
+  /** The number of injections that led to it, from 1. */
+  readonly depth: number;
+  /** The tool that returned it, as the model called it. */
+  readonly givenBy: string;
 }
 
 /** The one result of one tool call, in the model's projection. */

@@ -58,7 +58,7 @@ export function wayBack(cause: RemovalCause): string {
     case 'evicted':
       return `Newer ones took its place. To get it back, call ${giverIn(cause)} again.`;
     case 'process_ended':
-      return `It was lost while the run waited. To get it back, call ${cause.givenBy} again.`;
+      return `It ended with the process or the turn that held it. To get it back, call ${cause.givenBy} again.`;
     case 'surface':
       return 'It was removed with the tool over which it was called.';
     case 'phase':

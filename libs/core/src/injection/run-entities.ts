@@ -32,12 +32,18 @@ export class RunEntityHandles implements EntityHandles {
     return fits && !LOOKS_LIKE_HANDLE.test(instanceId) ? instanceId : this.handleOf(type, instanceId);
   }
 
+  /** Takes over the handle that an instance had in an earlier run of the conversation. */
+  remember(type: object, instanceId: string, handle: string): void {
+    this.handles.set(handleKey(type, instanceId), handle);
+    this.last = Math.max(this.last, Number(handle.slice(1)));
+  }
+
   save(): SavedHandles {
     return [...this.handles];
   }
 
   private handleOf(type: object, instanceId: string): string {
-    const key = JSON.stringify(['name' in type ? type.name : '', instanceId]);
+    const key = handleKey(type, instanceId);
     const known = this.handles.get(key);
     if (known === undefined) this.last += 1;
     const handle = known ?? `h${this.last}`;
@@ -47,6 +53,10 @@ export class RunEntityHandles implements EntityHandles {
     if (oldest !== undefined) this.handles.delete(oldest);
     return handle;
   }
+}
+
+function handleKey(type: object, instanceId: string): string {
+  return JSON.stringify(['name' in type ? type.name : '', instanceId]);
 }
 
 /** The keys of the instances, least recently used first; JSON. */

@@ -16,6 +16,7 @@ import type { RunJournal } from '../contracts/stores.js';
 import type { ConversationKey, ConversationStore, LeftInput } from '../contracts/conversation.js';
 import type { TenantDirectory } from '../contracts/tool-call.js';
 import { Interruption, type LinkedSignal, linkSignal, untilAborted } from '../execution/call-failure.js';
+import { offeredBy, withOffered } from '../injection/conversation-entities.js';
 import { toolNotes } from '../injection/tool-notes.js';
 import { strictlyListed, UNKNOWN_TENANT } from '../execution/resolve-tool.js';
 import { asRun } from '../execution/store-calls.js';
@@ -42,7 +43,7 @@ import { abandonStep, waitingMessages } from './tool-step.js';
 export interface RunParts {
   readonly loop: Pick<
     ToolLoop,
-    'drive' | 'callOnce' | 'followSources' | 'isBehind' | 'sourceChanges$' | 'stateAfter' | 'endStep' | 'leave'
+    'drive' | 'callOnce' | 'offerAgain' | 'followSources' | 'isBehind' | 'sourceChanges$' | 'stateAfter' | 'endStep' | 'leave'
   >;
   readonly conversations: ConversationStore;
   readonly turns: Pick<ConversationTurns, 'add' | 'isTaken' | 'take'>;
@@ -51,6 +52,12 @@ export interface RunParts {
   readonly subRuns: SubRunsWithin;
   readonly suspended: Pick<SuspendedRuns, 'suspend' | 'claim' | 'end' | 'asked' | 'remember' | 'withdrawPending'>;
   readonly open: { add(run: Pick<RunHandle, 'cancel'>, end: Promise<unknown>): void };
+}
+
+/** The messages of a run and before it; `past`: how many of them are not the run's own. */
+interface Beginning {
+  readonly past: number;
+  readonly history: readonly Message[];
 }
 
 interface SuspendedAt {
@@ -195,9 +202,9 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const instructions = await instruct();
     const addedTo = await this.takeTurn();
     if (addedTo !== undefined) return { ...first, finish: { reason: 'stop', addedTo } };
-    const { past, history } = await this.before(first.toolset);
-    const begun = { ...first, messages: history };
+    const { past, history } = await this.before();
     const live = this.liveRun(instructions, history);
+    const begun = this.resumed ? { ...first, messages: history } : await this.begin(first, { past, history }, live);
     live.recordTo(this.journal, begun, () => this.placeAfter(past));
     await live.recorder?.start(this.inputs, this.resumed ? undefined : begun);
     const last = (await this.refused(begun)) ?? (await this.services.loop.drive(begun, live));
@@ -262,13 +269,23 @@ export class LoopRun<Output> implements RunHandle<Output> {
     return new LiveRun(plan, start, this.interruption.signal, (event) => this.tell(event));
   }
 
-  /** The messages there were before the run, or before this part of it; `past`: how many of them are not the run's own. */
-  private async before(toolset: Toolset): Promise<{ readonly past: number; readonly history: readonly Message[] }> {
+  /** The messages there were before the run, or before this part of it. */
+  private async before(): Promise<Beginning> {
     if (this.resumed) return { past: this.resumed.saved.past, history: this.resumed.saved.state.messages };
     const { conversation, messages } = this.plan;
-    if (!conversation) return { past: 0, history: [...toolNotes(messages, toolset), ...messages] };
+    if (!conversation) return { past: 0, history: messages };
     const earlier = await untilAborted(this.services.conversations.load(conversation), this.interruption.signal);
-    return { past: earlier.length, history: [...earlier, ...toolNotes(earlier, toolset), ...messages] };
+    return { past: earlier.length, history: [...earlier, ...messages] };
+  }
+
+  /** The state before the first step: with the entities that the conversation holds, and the notes about tools before the words of the user. */
+  private async begin(first: LoopState, { past, history }: Beginning, live: LiveRun): Promise<LoopState> {
+    if (past === 0) return { ...first, messages: [...toolNotes(history, first.toolset), ...history] };
+    const earlier = history.slice(0, past);
+    const { toolset, events, note } = await this.services.loop.offerAgain(first.toolset, earlier, live);
+    for (const event of events) await this.emit(event);
+    const notes = [...(note ? [note] : []), ...toolNotes(earlier, toolset)];
+    return { ...first, toolset, messages: [...earlier, ...notes, ...history.slice(past)] };
   }
 
   private concluded(last: LoopState, { past, live }: SuspendedAt): LoopState | Promise<LoopState> {
@@ -277,9 +294,14 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const state = last.pending ? abandonStep(last, last.pending, this.inputs.take()) : last;
     this.mayHaveAsked ||= last.pending !== undefined;
     const hasAnswer = state.messages.slice(past).some(({ role }) => role === 'assistant');
-    return conversation && hasAnswer && !live.rehearsal
-      ? this.keep(conversation, labelledMessages(state.messages.slice(past), live.flow.readIn(state.messages)), state)
-      : state;
+    if (!conversation || !hasAnswer || live.rehearsal) return state;
+    return this.keep(conversation, this.addedBy(state, past, live), state);
+  }
+
+  /** The messages that the run adds to its conversation. */
+  private addedBy({ messages, toolset }: Pick<LoopState, 'messages' | 'toolset'>, past: number, live: LiveRun): readonly Message[] {
+    const labelled = labelledMessages(messages.slice(past), live.flow.readIn(messages));
+    return withOffered(labelled, messages.slice(0, past), offeredBy(toolset, live.instances));
   }
 
   private placeAfter(past: number): SavedPlace {
@@ -315,7 +337,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     if (!conversation || live.rehearsal) return;
     try {
       const messages = [...state.messages, ...waitingMessages(pending, await this.services.suspended.asked(execution.run))];
-      const added = labelledMessages(messages.slice(past), live.flow.readIn(messages));
+      const added = this.addedBy({ ...state, messages }, past, live);
       await this.services.conversations.append(conversation, added, this.runId);
     } catch (error) {
       this.logger.warn(`The conversation of run ${this.runId} does not tell what waits in it.`, error);

@@ -26,6 +26,7 @@ import { type MadeCall, ToolStep, type ToolStepContext, type ToolStepResult } fr
 import { LoopSettings } from './loop-settings.js';
 import { DirectiveUpdates } from './run-directives.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
+import { offerAgain, type OfferedAgain } from '../injection/conversation-entities.js';
 import { ToolProviderExtractor } from '../injection/entity-tools.js';
 import type { RunRehearsal } from '../pending/run-rehearsal.js';
 import { ToolRunner } from '../execution/tool-runner.js';
@@ -90,6 +91,13 @@ export class ToolLoop {
   /** Makes one call without a model, as a step of the loop makes it. Rejects where a store does not answer before the call is begun. */
   callOnce(call: ToolCall, context: ToolStepContext): Promise<MadeCall> {
     return this.tools.callOnce(call, context);
+  }
+
+  /** Offers the entities that the conversation of a run holds. */
+  offerAgain(toolset: Toolset, earlier: readonly Message[], live: LiveRun): Promise<OfferedAgain> {
+    const isOff = live.plan.injection.strategies.length === 0;
+    if (isOff) return Promise.resolve({ toolset, events: [] });
+    return offerAgain(toolset, earlier, { catalog: this.catalog, handles: live.handles, rules: live.injectionRules() });
   }
 
   /** Stops telling a run of what continues without it. */
