@@ -14,6 +14,8 @@ export class ChatView {
   private isWithinText = false;
   /** The sources that the model has named since the last step. */
   private readonly sources: string[] = [];
+  /** The tools that this chat has said to have come, since each turn of a conversation offers those of its entities again. */
+  private readonly cameBefore = new Set<string>();
 
   constructor(
     private readonly write: (text: string) => void,
@@ -55,11 +57,22 @@ export class ChatView {
     if (event.type === 'tool-call') return this.styled('cyan', `→ ${lineOf(event.tool)} ${valueOf(event.args ?? NO_ARGUMENTS)}`);
     if (event.type === 'tool-result') return this.result(event.record);
     if (event.type === 'tool-progress') return this.styled('dim', `  … ${valueOf(event.value)}`);
-    if (event.type === 'tools-injected') return this.styled('green', `+ ${event.tools.map(lineOf).join(', ')}`);
-    if (event.type === 'tools-removed') return this.styled('dim', `- ${event.tools.map(lineOf).join(', ')} (${lineOf(event.reason)})`);
+    if (event.type === 'tools-injected') return this.come(event.tools);
+    if (event.type === 'tools-removed') return this.go(event.tools, event.reason);
     if (event.type === 'approval-decision') return this.styled('dim', `  ${event.decision.decision} by ${lineOf(event.decidedBy)}`);
     if (event.type === 'warning') return this.styled('yellow', `! ${lineOf(event.message)}`);
     return event.type === 'run-end' ? this.end(event) : undefined;
+  }
+
+  private come(tools: readonly string[]): string | undefined {
+    const fresh = tools.filter((tool) => !this.cameBefore.has(tool));
+    for (const tool of fresh) this.cameBefore.add(tool);
+    return fresh.length > 0 ? this.styled('green', `+ ${fresh.map(lineOf).join(', ')}`) : undefined;
+  }
+
+  private go(tools: readonly string[], reason: string): string {
+    for (const tool of tools) this.cameBefore.delete(tool);
+    return this.styled('dim', `- ${tools.map(lineOf).join(', ')} (${lineOf(reason)})`);
   }
 
   private result({ status, result, error }: ToolInvocationRecord): string | undefined {

@@ -28,9 +28,17 @@ export class CallerLimits {
     return actorId === undefined ? undefined : ownerKey(tenant, actorId);
   }
 
-  /** @throws {HttpException} 429 for one request too many, 413 for a body that is too large. */
-  async admit(caller: Caller, { headers, body }: HttpRequest): Promise<void> {
+  /** @throws {HttpException} 429 for one request too many. */
+  async count(caller: Caller): Promise<void> {
     await this.requests?.consume(this.keyOf(caller)).catch(refuse);
+  }
+
+  /**
+   * Lets pass a body of no more bytes than the limit. A body without a length is written as JSON once more, so it must be shallow already.
+   *
+   * @throws {PayloadTooLargeException} For a larger one.
+   */
+  assertSize({ headers, body }: HttpRequest): void {
     const { bodyBytes } = this.limits;
     const said = Number(headers['content-length'] ?? 0);
     const bytes = said > 0 || body === undefined ? said : Buffer.byteLength(JSON.stringify(body));

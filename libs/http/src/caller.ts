@@ -13,10 +13,10 @@ import {
   UnsupportedMediaTypeException,
   ValidationPipe,
 } from '@nestjs/common';
-import { isDeeperThan } from '@toolloop/protocol';
 import { readEventId, type SeenEvent } from '@toolloop/ui-stream';
 import type { ServerResponse } from 'node:http';
 import type { BlockList } from 'node:net';
+import { assertShallow } from './body-depth.js';
 import { assertNotForged, clientAddress, isJson, listOf } from './access-middleware.js';
 import { ToolLoopExceptionFilter } from './exception-filter.js';
 import { CallerLimits } from './caller-limits.js';
@@ -24,9 +24,6 @@ import type { AnyResponse } from './event-stream.js';
 import { type Caller, HTTP_OPTIONS, type HttpRequest, type ToolLoopHttpOptions } from './http-options.js';
 
 const known = new WeakMap<object, Caller>();
-
-/** Far deeper than any body of these routes, far shallower than the stack of the validation that walks it. */
-const MAX_DEPTH = 32;
 
 /** Tells whose request it is; undefined for one that it does not know. */
 export type CallerSource = (request: HttpRequest) => Caller | undefined | Promise<Caller | undefined>;
@@ -82,8 +79,9 @@ export class CallerGuard implements CanActivate {
     if (!SAFE.has(request.method)) assertNotForged(request, this.options);
     const caller = await this.callers.find(request);
     if (!caller) throw new UnauthorizedException({ code: 'unauthorized', message: 'Say who is asking.' });
-    await this.limits.admit(caller, request);
-    assertShallow(request.body);
+    await this.limits.count(caller);
+    assertShallow(request);
+    this.limits.assertSize(request);
     known.set(request, caller);
     return true;
   }
@@ -160,13 +158,4 @@ export function leavingSignal(response: AnyResponse & ServerResponse): AbortSign
 
 function headerOf(context: ExecutionContext, name: string): string | readonly string[] | undefined {
   return context.switchToHttp().getRequest<HttpRequest>().headers[name];
-}
-
-/**
- * Lets pass a body that validation can walk.
- *
- * @throws {BadRequestException} For a body that is nested deeper.
- */
-function assertShallow(body: unknown): void {
-  if (isDeeperThan(MAX_DEPTH, body)) throw new BadRequestException(`The body is nested deeper than ${MAX_DEPTH} levels.`);
 }

@@ -1,3 +1,4 @@
+export { ShallowBodies } from './body-depth.js';
 export { CallerGuard, Callers, CurrentCaller } from './caller.js';
 export type { CallerSource } from './caller.js';
 export { toHttpError, ToolLoopExceptionFilter } from './exception-filter.js';

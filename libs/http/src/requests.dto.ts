@@ -7,18 +7,17 @@ import {
   IsIn,
   IsInt,
   IsObject,
-  IsOptional,
   IsString,
   Matches,
   Max,
   MaxLength,
   Min,
-  ValidateIf,
   ValidateNested,
 } from 'class-validator';
 import type { DeclaredTool, Policy } from '@toolloop/core';
 import type { RunStatus } from '@toolloop/core/runs';
 import { type Ask, DIRECTIVE_STATUSES, type DirectiveStatus, type JsonObject, type JsonValue, type WaitingFor } from '@toolloop/protocol';
+import { MayBeAbsent } from './optional-field.js';
 import { MOST_LISTED } from './pages.js';
 
 const STATUSES: readonly RunStatus[] = ['queued', 'running', 'waiting', 'ended'];
@@ -30,7 +29,7 @@ const toYesOrNo = Transform(({ value }) => (value === 'true' ? true : value === 
 /** A page of a list. */
 export class Page {
   /** The most entries of the page. */
-  @IsOptional()
+  @MayBeAbsent()
   @Type(() => Number)
   @IsInt({ message: `limit must be a whole number from 1 to ${MOST_LISTED}` })
   @Min(1)
@@ -38,7 +37,7 @@ export class Page {
   limit?: number;
 
   /** The id of the last entry of the previous page. */
-  @IsOptional() @IsString() @MaxLength(256) after?: string;
+  @MayBeAbsent() @IsString() @MaxLength(256) after?: string;
 }
 
 /** A question to the loop. */
@@ -49,44 +48,44 @@ export class AskBody implements Ask {
   message!: string;
 
   /** Continues a conversation of the same actor, or begins one. */
-  @IsOptional()
+  @MayBeAbsent()
   @Matches(/^[A-Za-z0-9_-]{1,64}$/, { message: 'conversationId must be 1 to 64 letters, digits, "-" or "_"' })
   conversationId?: string;
 
   /** The run changes nothing: it ends with the list of what it would change, which people then approve or not. */
-  @ValidateIf((_body, rehearse) => rehearse !== undefined) @IsBoolean({ message: 'rehearse must be true or false' }) rehearse?: boolean;
+  @MayBeAbsent() @IsBoolean({ message: 'rehearse must be true or false' }) rehearse?: boolean;
 
   /** Says the message to the run of the conversation that is under way, or waits for its end. Both runs are the caller's own. */
-  @IsOptional() @IsIn(['queue', 'addInput'], { message: 'whenBusy must be "queue" or "addInput"' }) whenBusy?: 'queue' | 'addInput';
+  @MayBeAbsent() @IsIn(['queue', 'addInput'], { message: 'whenBusy must be "queue" or "addInput"' }) whenBusy?: 'queue' | 'addInput';
 }
 
 /** A question whose answer is streamed. */
 export class AskToStream extends AskBody {
   /** The run outlives the connection and the process; `/runs` has it. */
-  @ValidateIf((_body, durable) => durable !== undefined) @IsBoolean({ message: 'durable must be true or false' }) durable?: boolean;
+  @MayBeAbsent() @IsBoolean({ message: 'durable must be true or false' }) durable?: boolean;
 
   /** The answer has the form that the application declares: it is streamed as an object that grows, and checked at its end. */
-  @ValidateIf((_body, structured) => structured !== undefined)
+  @MayBeAbsent()
   @IsBoolean({ message: 'structured must be true or false' })
   structured?: boolean;
 
   /** The tools that the client has. What of them is taken is the loop's to say: see `clientTools`. */
-  @IsOptional() @IsArray({ message: 'clientTools must be a list of tools' }) @ArrayMaxSize(100) clientTools?: DeclaredTool[];
+  @MayBeAbsent() @IsArray({ message: 'clientTools must be a list of tools' }) @ArrayMaxSize(100) clientTools?: DeclaredTool[];
 }
 
 /** A selection of runs. */
 export class RunListing extends Page {
   /** Another actor of the tenant, for an operator who is permitted `runs`. */
-  @IsOptional() @IsString() @MaxLength(256) actorId?: string;
+  @MayBeAbsent() @IsString() @MaxLength(256) actorId?: string;
   /** Everyone of the tenant, for such an operator. */
-  @IsOptional() @toYesOrNo @IsBoolean({ message: 'ofTenant must be true or false' }) ofTenant?: boolean;
-  @IsOptional() @IsIn(STATUSES, { message: `status must be one of ${STATUSES.join(', ')}` }) status?: RunStatus;
+  @MayBeAbsent() @toYesOrNo @IsBoolean({ message: 'ofTenant must be true or false' }) ofTenant?: boolean;
+  @MayBeAbsent() @IsIn(STATUSES, { message: `status must be one of ${STATUSES.join(', ')}` }) status?: RunStatus;
 }
 
 /** The place in a run's events from which to show them. Other members of the query, such as a ticket, are the application's. */
 export class EventsFrom {
   /** The sequence of the last event that the client knows. */
-  @IsOptional()
+  @MayBeAbsent()
   @Type(() => Number)
   @IsInt({ message: 'after must be the sequence of an event' })
   @Min(0)
@@ -102,39 +101,39 @@ export class ForkFrom {
 
 /** The policy by which a run or its rehearsal is compared. */
 export class RehearsalBy {
-  @IsOptional() @IsString({ message: 'policy must be the name of a policy' }) @MaxLength(200) policy?: string;
+  @MayBeAbsent() @IsString({ message: 'policy must be the name of a policy' }) @MaxLength(200) policy?: string;
 }
 
 /** The model and the policy with which a run is rehearsed, by names of `GET /rehearsals`. */
 export class RehearsalOrder extends RehearsalBy {
-  @IsOptional() @IsString({ message: 'model must be the name of a model' }) @MaxLength(200) model?: string;
+  @MayBeAbsent() @IsString({ message: 'model must be the name of a model' }) @MaxLength(200) model?: string;
 }
 
 /** The reason why a run is to end, or is undone. */
 export class StopRun {
-  @IsOptional() @IsString({ message: 'reason must be a text' }) @MaxLength(500) reason?: string;
+  @MayBeAbsent() @IsString({ message: 'reason must be a text' }) @MaxLength(500) reason?: string;
 }
 
 /** The answer to what a run asked: a decision about an approval or a rehearsal, the answer to a question, or the result of a call that the client was to make. The service reads which, and checks it. */
 export class ReplyBody {
-  @IsOptional() @IsString() approvalId?: string;
-  @IsOptional() @IsString() rehearsalId?: string;
-  @IsOptional() @IsString() questionId?: string;
-  @IsOptional() answer?: JsonValue;
-  @IsOptional() @IsString() toolCallId?: string;
-  @IsOptional() @IsString() pendingId?: string;
-  @IsOptional() @IsString() decision?: string;
-  @IsOptional() @IsString({ message: 'reason must be a text' }) @MaxLength(1000) reason?: string;
-  @IsOptional() result?: JsonValue;
-  @IsOptional() @IsString({ message: 'error must be a text' }) @MaxLength(1000) error?: string;
+  @MayBeAbsent() @IsString() approvalId?: string;
+  @MayBeAbsent() @IsString() rehearsalId?: string;
+  @MayBeAbsent() @IsString() questionId?: string;
+  @MayBeAbsent() answer?: JsonValue;
+  @MayBeAbsent() @IsString() toolCallId?: string;
+  @MayBeAbsent() @IsString() pendingId?: string;
+  @MayBeAbsent() @IsString() decision?: string;
+  @MayBeAbsent() @IsString({ message: 'reason must be a text' }) @MaxLength(1000) reason?: string;
+  @MayBeAbsent() result?: JsonValue;
+  @MayBeAbsent() @IsString({ message: 'error must be a text' }) @MaxLength(1000) error?: string;
 }
 
 const IS_TEXTS = { each: true, message: '$property must be a list of texts' };
 
 /** Values and sources that a person trusts. */
 export class Trust {
-  @IsOptional() @IsArray() @ArrayMaxSize(100) @IsString(IS_TEXTS) arguments?: string[];
-  @IsOptional() @IsArray() @ArrayMaxSize(100) @IsString(IS_TEXTS) sources?: string[];
+  @MayBeAbsent() @IsArray() @ArrayMaxSize(100) @IsString(IS_TEXTS) arguments?: string[];
+  @MayBeAbsent() @IsArray() @ArrayMaxSize(100) @IsString(IS_TEXTS) sources?: string[];
 }
 
 /** An argument whose value an operator trusts in all further runs of the tenant. */
@@ -146,11 +145,11 @@ export class TrustForGood {
 /** The changes that a person makes to a call before saying yes to it, where the policy lets them. */
 export class Amendment {
   /** The arguments that replace the model's: all of them. */
-  @IsOptional() @IsObject({ message: 'args must be an object' }) args?: JsonObject;
+  @MayBeAbsent() @IsObject({ message: 'args must be an object' }) args?: JsonObject;
   /** Covers further calls of the same tool under the same rule in the same run. */
-  @IsOptional() @IsBoolean({ message: 'remember must be true or false' }) remember?: boolean;
+  @MayBeAbsent() @IsBoolean({ message: 'remember must be true or false' }) remember?: boolean;
   /** The things that the person trusts for the rest of the run, of those that the request names. */
-  @IsOptional() @ValidateNested() @Type(() => Trust) endorse?: Trust;
+  @MayBeAbsent() @ValidateNested() @Type(() => Trust) endorse?: Trust;
 }
 
 /** A person's yes or no to a call. */
@@ -159,71 +158,71 @@ export class Verdict {
   decision!: 'approve' | 'deny';
 
   /** The model reads it. */
-  @IsOptional()
+  @MayBeAbsent()
   @IsString({ message: 'reason must be a text' })
   @MaxLength(1000, { message: 'reason must have at most 1000 characters' })
   reason?: string;
 
-  @IsOptional() @ValidateNested() @Type(() => Amendment) amend?: Amendment;
+  @MayBeAbsent() @ValidateNested() @Type(() => Amendment) amend?: Amendment;
 
   /** The other calls of its group that the same decision is about, by the ids of their approvals. */
-  @IsOptional() @IsArray() @ArrayMaxSize(1000) @IsString(IS_TEXTS) also?: string[];
+  @MayBeAbsent() @IsArray() @ArrayMaxSize(1000) @IsString(IS_TEXTS) also?: string[];
 
   /** With a yes, as an operator who is permitted `policy`: makes a version of the tenant's policy that trusts the value of an argument of this call. */
-  @IsOptional() @ValidateNested() @Type(() => TrustForGood) always?: TrustForGood;
+  @MayBeAbsent() @ValidateNested() @Type(() => TrustForGood) always?: TrustForGood;
 }
 
 /** A selection of what waits. */
 export class QuestionListing extends Page {
-  @IsOptional() @IsString() @MaxLength(64) runId?: string;
+  @MayBeAbsent() @IsString() @MaxLength(64) runId?: string;
 }
 
 const KINDS = ['approval', 'question', 'client', 'rehearsal'] as const satisfies readonly WaitingFor[];
 
 /** A selection of what waits, of one kind or of all. */
 export class PendingListing extends QuestionListing {
-  @IsOptional() @IsIn(KINDS, { message: `kind must be one of ${KINDS.join(', ')}` }) kind?: (typeof KINDS)[number];
+  @MayBeAbsent() @IsIn(KINDS, { message: `kind must be one of ${KINDS.join(', ')}` }) kind?: (typeof KINDS)[number];
 }
 
 /** The answer to a question, or that there is none. */
 export class QuestionReply {
-  @IsOptional() answer?: JsonValue;
-  @IsOptional() @IsIn(['deny', 'withdraw'], { message: 'decision must be "deny" or "withdraw"' }) decision?: 'deny' | 'withdraw';
-  @IsOptional() @IsString({ message: 'reason must be a text' }) @MaxLength(1000) reason?: string;
+  @MayBeAbsent() answer?: JsonValue;
+  @MayBeAbsent() @IsIn(['deny', 'withdraw'], { message: 'decision must be "deny" or "withdraw"' }) decision?: 'deny' | 'withdraw';
+  @MayBeAbsent() @IsString({ message: 'reason must be a text' }) @MaxLength(1000) reason?: string;
 }
 
 /** The place in a conversation from which to read it. */
 export class ConversationFrom {
   /** The number of its first message. */
-  @ValidateIf((_query, from) => from !== undefined)
+  @MayBeAbsent()
   @Matches(/^\d{1,9}$/, { message: 'from must be the number of a message' })
   from?: string;
 }
 
 /** A selection of directives. */
 export class DirectiveListing extends Page {
-  @IsOptional() @IsIn(DIRECTIVE_STATUSES, { message: `status must be one of ${DIRECTIVE_STATUSES.join(', ')}` }) status?: DirectiveStatus;
-  @IsOptional() @IsString() @MaxLength(256) subject?: string;
+  @MayBeAbsent() @IsIn(DIRECTIVE_STATUSES, { message: `status must be one of ${DIRECTIVE_STATUSES.join(', ')}` }) status?: DirectiveStatus;
+  @MayBeAbsent() @IsString() @MaxLength(256) subject?: string;
 }
 
 /** The finding of a person who looked whether the effect took place. Null is refused: it is no answer. */
 export class Redrive {
-  @ValidateIf((_body, said) => said !== undefined) @IsBoolean({ message: 'tookPlace must be true or false' }) tookPlace?: boolean;
+  @MayBeAbsent() @IsBoolean({ message: 'tookPlace must be true or false' }) tookPlace?: boolean;
 }
 
 const DIMENSIONS = ['tenant', 'day', 'actor', 'tool', 'model'] as const;
 
 /** A selection of what was used. `?groupBy=day,model` has a row for each day and model. */
 export class UsageSelection extends Page {
-  @IsOptional() @IsString() tenant?: string;
+  @MayBeAbsent() @IsString() tenant?: string;
   /** All tenants, for an operator of all of them. */
-  @IsOptional() @toYesOrNo @IsBoolean({ message: 'everywhere must be true or false' }) everywhere?: boolean;
-  @IsOptional() @IsString() actor?: string;
-  @IsOptional() @IsString() tool?: string;
-  @IsOptional() @IsString() model?: string;
-  @IsOptional() @IsString() from?: string;
-  @IsOptional() @IsString() to?: string;
-  @IsOptional()
+  @MayBeAbsent() @toYesOrNo @IsBoolean({ message: 'everywhere must be true or false' }) everywhere?: boolean;
+  @MayBeAbsent() @IsString() actor?: string;
+  @MayBeAbsent() @IsString() tool?: string;
+  @MayBeAbsent() @IsString() model?: string;
+  @MayBeAbsent() @IsString() from?: string;
+  @MayBeAbsent() @IsString() to?: string;
+  @MayBeAbsent()
   @Transform(({ value }) => (typeof value === 'string' ? value.split(',') : (value as unknown)))
   @IsIn(DIMENSIONS, { each: true })
   groupBy?: (typeof DIMENSIONS)[number][];
@@ -231,23 +230,23 @@ export class UsageSelection extends Page {
 
 /** The arguments of a call that a person makes by hand. */
 export class CallByHand {
-  @IsOptional() @IsObject({ message: 'args must be an object' }) args?: JsonObject;
+  @MayBeAbsent() @IsObject({ message: 'args must be an object' }) args?: JsonObject;
 }
 
 /** The call to explain, or the actor for whom the tool is explained. */
 export class Explained {
   /** An actor of the operator's own tenant. @default the operator */
-  @IsOptional() @IsString() actorId?: string;
-  @IsOptional() @IsString() runId?: string;
-  @IsOptional() @IsString() toolCallId?: string;
+  @MayBeAbsent() @IsString() actorId?: string;
+  @MayBeAbsent() @IsString() runId?: string;
+  @MayBeAbsent() @IsString() toolCallId?: string;
 }
 
 const toNumber = Transform(({ value }) => Number(value));
 
 /** A page of versions. */
 export class VersionPage {
-  @IsOptional() @toNumber @IsInt() @Min(1) @Max(MOST_LISTED) limit?: number;
-  @IsOptional() @toNumber @IsInt() before?: number;
+  @MayBeAbsent() @toNumber @IsInt() @Min(1) @Max(MOST_LISTED) limit?: number;
+  @MayBeAbsent() @toNumber @IsInt() before?: number;
 }
 
 /** The two versions to compare. */
@@ -273,21 +272,21 @@ export class NewPolicy extends PolicyChange {
 
 /** The runs to look at again, and by what: a version, or policies that were never put. Without both it is what the tenant started with. */
 export class ReplayOrder {
-  @IsOptional() @IsInt() version?: number;
-  @IsOptional() policy?: Policy | Policy[];
+  @MayBeAbsent() @IsInt() version?: number;
+  @MayBeAbsent() policy?: Policy | Policy[];
   @IsString({ each: true }) runs!: string[];
 }
 
 /** The target of a kill switch; without a tool and a source it is everything of the tenant. */
 export class StopOrder extends Reasoned {
-  @IsOptional() @IsString() tool?: string;
-  @IsOptional() @IsString() source?: string;
+  @MayBeAbsent() @IsString() tool?: string;
+  @MayBeAbsent() @IsString() source?: string;
   /** In all tenants, for an operator of all of them. */
-  @IsOptional() @IsBoolean({ message: 'everywhere must be true or false' }) everywhere?: boolean;
+  @MayBeAbsent() @IsBoolean({ message: 'everywhere must be true or false' }) everywhere?: boolean;
 }
 
 /** The part of the audit that is wanted. */
 export class AuditFrom {
   /** The sequence of the first entry. */
-  @IsOptional() @toNumber @IsInt({ message: 'from must be the sequence of an entry' }) @Min(1) from?: number;
+  @MayBeAbsent() @toNumber @IsInt({ message: 'from must be the sequence of an entry' }) @Min(1) from?: number;
 }

@@ -6,7 +6,7 @@ import type * as ClassValidator from 'class-validator';
 import type { ValidationMetadata } from 'class-validator/types/metadata/ValidationMetadata.js';
 import 'reflect-metadata';
 import { Secret } from '../contracts/tool-call.js';
-import { isNotNull, toolFieldIn } from '../decorators/tool-parameters.decorator.js';
+import { isGiven, isNotNull, toolFieldIn } from '../decorators/tool-parameters.decorator.js';
 import { CLASS_TO_PLAIN, classValidator, isInstalled, PLAIN_TO_CLASS, transformMetadata } from '../findings/late-packages.js';
 import { boundedExpression } from './patterns.js';
 
@@ -115,7 +115,7 @@ function kindOf({ type, name, constraints }: ValidationMetadata, { IS_OPTIONAL, 
   switch (type) {
     case ValidationTypes.CONDITIONAL_VALIDATION:
       if (constraints.includes(isNotNull)) return 'allowed'; // the schema says it by its type
-      return name === IS_OPTIONAL ? 'optional' : 'conditional';
+      return name === IS_OPTIONAL || constraints.includes(isGiven) ? 'optional' : 'conditional';
     case ValidationTypes.NESTED_VALIDATION:
       return 'nested';
     case ValidationTypes.PROMISE_VALIDATION:
