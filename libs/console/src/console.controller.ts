@@ -1,4 +1,5 @@
 import {
+  BadRequestException,
   Body,
   type CanActivate,
   Controller,
@@ -26,9 +27,17 @@ import { HttpAdapterHost, ModuleRef } from '@nestjs/core';
 import type { OperatorAction } from '@toolloop/core/policy';
 import { ActorIdentity, Operators } from '@toolloop/core/internal';
 import { APPLICATION_TENANT } from '@toolloop/core/sources';
-import { type Caller, Callers, type HttpRequest, ROUTED_ACTIONS, ToolLoopExceptionFilter } from '@toolloop/http';
+import {
+  type Caller,
+  Callers,
+  type HttpRequest,
+  MayBeAbsent,
+  ROUTED_ACTIONS,
+  ShallowBodies,
+  ToolLoopExceptionFilter,
+} from '@toolloop/http';
 import { isRecord } from '@toolloop/protocol';
-import { IsOptional, IsString, MaxLength } from 'class-validator';
+import { IsString, MaxLength } from 'class-validator';
 import type { Observable } from 'rxjs';
 import { ConsoleFeed } from './console-feed.js';
 import { CONSOLE_OPTIONS, type ConsoleOptions } from './console-options.js';
@@ -53,9 +62,9 @@ const STRICT = new ValidationPipe({ transform: true, whitelist: true, forbidNonW
 
 /** The name and the password that a person types, or the token of a link. */
 export class WayIn {
-  @IsOptional() @IsString() @MaxLength(256) name?: string;
-  @IsOptional() @IsString() @MaxLength(1024) password?: string;
-  @IsOptional() @IsString() @MaxLength(256) link?: string;
+  @MayBeAbsent() @IsString() @MaxLength(256) name?: string;
+  @MayBeAbsent() @IsString() @MaxLength(1024) password?: string;
+  @MayBeAbsent() @IsString() @MaxLength(256) link?: string;
 }
 
 /** The person who looks at the page, and what it may show them. */
@@ -91,7 +100,7 @@ export class ConsoleGate implements CanActivate {
 
 /** The page, its files, its session and its feed. What it shows comes from the routes of `ToolLoopHttpModule`. */
 @Controller()
-@UseGuards(ConsoleGate)
+@UseGuards(ShallowBodies, ConsoleGate)
 @UseFilters(ToolLoopExceptionFilter)
 export class ConsoleController {
   private readonly files = new PageFiles();
@@ -144,15 +153,20 @@ export class ConsoleController {
     return { ways: this.sessions.ways };
   }
 
-  /** Lets a person in, by what they typed or by a link. */
+  /**
+   * Lets a person in, by what they typed or by a link.
+   *
+   * @throws {BadRequestException} For a body with neither.
+   */
   @Post('session')
   @HttpCode(204)
   async signIn(
-    @Body(STRICT) { name, password, link }: WayIn,
+    @Body(STRICT) { name, password, link }: WayIn = {},
     @Req() request: HttpRequest,
     @Res({ passthrough: true }) response: unknown,
   ): Promise<void> {
     assertOwnPage(request);
+    if (name === undefined && link === undefined) throw new BadRequestException('Send a name and a password, or the token of a link.');
     const address = this.callers.addressOf(request);
     const caller =
       link === undefined

@@ -19,9 +19,9 @@ import {
 import { PendingService } from '@toolloop/core';
 import { ActorIdentity, Operators, parseJson } from '@toolloop/core/internal';
 import { RunService } from '@toolloop/core/runs';
-import { type Caller, CallerGuard, CurrentCaller, ToolLoopExceptionFilter } from '@toolloop/http';
+import { type Caller, CallerGuard, CurrentCaller, MayBeAbsent, ToolLoopExceptionFilter } from '@toolloop/http';
 import { type EvalReport, isRecord, type Verdict } from '@toolloop/protocol';
-import { IsIn, IsOptional, IsString, MaxLength } from 'class-validator';
+import { IsIn, IsString, MaxLength } from 'class-validator';
 import { CONSOLE_OPTIONS, type ConsoleOptions, type EvalResult, type VerdictKeeper } from './console-options.js';
 
 /** A result in a list of them: what its variants reached, without the runs. */
@@ -105,8 +105,8 @@ function isVerdict(value: unknown): value is Verdict & Record<string, unknown> {
 /** The word of a person about a run, or about one of its approvals. */
 export class NewVerdict {
   @IsIn(['right', 'wrong'], { message: 'verdict must be "right" or "wrong"' }) verdict!: 'right' | 'wrong';
-  @IsOptional() @IsString() @MaxLength(256) approvalId?: string;
-  @IsOptional()
+  @MayBeAbsent() @IsString() @MaxLength(256) approvalId?: string;
+  @MayBeAbsent()
   @IsString({ message: 'why must be a text' })
   @MaxLength(1000, { message: 'why must have at most 1000 characters' })
   why?: string;

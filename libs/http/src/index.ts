@@ -16,6 +16,7 @@ export type {
 } from './http-options.js';
 export { ToolLoopHttpModule } from './http.module.js';
 export type { ChatState } from './open-runs.js';
+export { MayBeAbsent } from './optional-field.js';
 export { ROUTED_ACTIONS } from './operators.controller.js';
 export { RunStreams } from './run-streams.js';
 export type { StreamEnds, StreamTerms } from './run-streams.js';

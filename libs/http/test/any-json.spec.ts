@@ -120,7 +120,7 @@ function bodiesOf(row: Row, parts: readonly string[]): readonly string[] {
 function queriesOf(row: Row): readonly string[] {
   const names = operationOf(row)?.parameters?.filter(({ in: place }) => place === 'query') ?? [];
   return ['x', ...names.map(({ name }) => name)].flatMap((name) =>
-    ANY_TEXTS.flatMap((text) => [`${name}=${text}`, `${name}[]=${text}`, `${name}[a]=${text}`, `${name}=${text}&${name}=x`]),
+    ANY_TEXTS.flatMap((value) => [`${name}=${value}`, `${name}[]=${value}`, `${name}[a]=${value}`, `${name}=${value}&${name}=x`]),
   );
 }
 

@@ -226,11 +226,6 @@ export function isNotNull(_: object, value: unknown): boolean {
   return value !== null;
 }
 
-/** The condition of `@ValidateIf()` that lets a property be absent, and refuses null like every other value of a wrong type. A schema reads it as `@IsOptional()`. */
-export function isGiven(_: object, value: unknown): boolean {
-  return value !== undefined;
-}
-
 /** Reads what `@ToolField()` recorded from the context of a rule of class-validator; undefined for any other rule. */
 export function toolFieldIn(context: unknown): FieldContext | undefined {
   const recorded: unknown = isObject(context) ? Reflect.get(context, TOOL_FIELD_CONTEXT) : undefined;

@@ -45,7 +45,7 @@ export {
   wholeFrom,
 } from '../findings/options.js';
 export type { OptionRule, OptionTable } from '../findings/options.js';
-export { isGiven } from '../decorators/tool-parameters.decorator.js';
+export { isGiven } from '../schema/property-metadata.js';
 export { dtoSchema } from '../schema/dto-schema.js';
 export { exposedPropertiesOf } from '../schema/exposed-properties.js';
 export { canonicalDeclaration, canonicalJson, parseJson, sha256, toJsonObject } from '../schema/canonical-json.js';

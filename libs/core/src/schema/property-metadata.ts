@@ -6,7 +6,7 @@ import type * as ClassValidator from 'class-validator';
 import type { ValidationMetadata } from 'class-validator/types/metadata/ValidationMetadata.js';
 import 'reflect-metadata';
 import { Secret } from '../contracts/tool-call.js';
-import { isGiven, isNotNull, toolFieldIn } from '../decorators/tool-parameters.decorator.js';
+import { isNotNull, toolFieldIn } from '../decorators/tool-parameters.decorator.js';
 import { CLASS_TO_PLAIN, classValidator, isInstalled, PLAIN_TO_CLASS, transformMetadata } from '../findings/late-packages.js';
 import { boundedExpression } from './patterns.js';
 
@@ -109,6 +109,11 @@ export function readExpression([pattern, flags]: readonly unknown[]): { readonly
 function holdsOf({ validateIf, groups }: ValidationMetadata): ValidationRule['holds'] {
   if (validateIf !== undefined) return 'sometimes';
   return (groups ?? []).length > 0 ? 'in groups' : 'always';
+}
+
+/** The condition of `@ValidateIf()` that lets a property be absent, and refuses null like every other value of a wrong type. A schema reads it as `@IsOptional()`. */
+export function isGiven(_: object, value: unknown): boolean {
+  return value !== undefined;
 }
 
 function kindOf({ type, name, constraints }: ValidationMetadata, { IS_OPTIONAL, ValidationTypes }: RuleReader): ValidationRule['kind'] {
