@@ -9,13 +9,14 @@ import { type Loaded, useLoaded } from '../parts/loaded.js';
 import { RequestView } from '../parts/request-view.js';
 import { Failed } from '../parts/states.js';
 import { useConsole, useWords } from '../shell/console-context.js';
+import { keepConversation, keptConversation, useDraft } from '../shell/kept.js';
 import { hrefOf, rename } from '../shell/route.js';
 
 /** A conversation with the application: its questions, the calls that answer them, and what the model can call now. */
 export function ChatScreen({ named }: { readonly named: string | undefined }): ReactNode {
   const { thread, words, newThread } = useConsole();
   const { earlier, turns, status } = useObserved(thread);
-  const { error, reload } = useKept(named, turns.length > 0);
+  const { error, reload } = useKept(named, earlier.length + turns.length > 0);
   const last = turns.at(-1);
   const first = useFirstTools();
   const end = useRef<HTMLDivElement>(null);
@@ -54,11 +55,18 @@ export function ChatScreen({ named }: { readonly named: string | undefined }): R
 
 /** Keeps the id of the conversation in the address once it has begun, and reads what was said in one that the address names: a page that is loaded again shows it. */
 function useKept(named: string | undefined, hasBegun: boolean): Loaded<void> {
-  const { thread } = useConsole();
+  const { thread, session } = useConsole();
+  const { conversationId } = thread;
   useEffect(() => {
-    if (hasBegun && named === undefined) rename('chat', thread.conversationId);
-  }, [thread, named, hasBegun]);
-  return useLoaded(useCallback(() => (named === thread.conversationId ? thread.recall() : Promise.resolve()), [thread, named]));
+    if (!hasBegun) return;
+    if (named === undefined) rename('chat', conversationId);
+    keepConversation(session, conversationId);
+  }, [session, conversationId, named, hasBegun]);
+  const recall = useCallback(
+    () => ([named, keptConversation(session)].includes(conversationId) ? thread.recall() : Promise.resolve()),
+    [thread, conversationId, named, session],
+  );
+  return useLoaded(recall);
 }
 
 /** Tells whether nothing is kept of the conversation for this person: it has not ended a run yet, or is another's. */
@@ -255,9 +263,9 @@ function Thinking(): ReactNode {
 }
 
 function Composer({ isAnswering }: { readonly isAnswering: boolean }): ReactNode {
-  const { thread, words } = useConsole();
+  const { thread, words, session } = useConsole();
   const { t } = words;
-  const [text, setText] = useState('');
+  const [text, setText] = useDraft(session);
   const [isRehearsal, setRehearsal] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);
   const send = (): void => {

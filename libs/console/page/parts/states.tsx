@@ -1,6 +1,7 @@
 import { Component, type ReactNode } from 'react';
 import { ToolLoopHttpError } from '@toolloop/client';
 import { useWords } from '../shell/console-context.js';
+import { UnfetchedScript } from '../shell/scripts.js';
 import type { Words } from '../words/words.js';
 import { Icon, type IconName } from './icon.js';
 
@@ -70,6 +71,10 @@ export function Failed({ error, retry }: { readonly error: Error; readonly retry
 interface BoundaryProps {
   readonly words: Words;
   readonly children: ReactNode;
+  /** Is called once the failure is shown. */
+  readonly onFailure: () => void;
+  /** Is called before the section is shown again. */
+  readonly onRetry: () => void;
 }
 
 /** Keeps the failure of a section from taking the others with it. */
@@ -80,14 +85,24 @@ export class Boundary extends Component<BoundaryProps, { readonly error?: Error 
     return { error };
   }
 
+  override componentDidCatch(): void {
+    this.props.onFailure();
+  }
+
+  private readonly retry = (): void => {
+    this.props.onRetry();
+    this.setState({ error: undefined });
+  };
+
   override render(): ReactNode {
     const { error } = this.state;
     const { words, children } = this.props;
     if (!error) return children;
+    const isUnfetched = error instanceof UnfetchedScript;
     return (
-      <Notice icon="alert" title={words.t('state.broken')} tone="danger">
-        <p>{error.message}</p>
-        <button type="button" className="button" onClick={() => this.setState({ error: undefined })}>
+      <Notice icon="alert" title={words.t(isUnfetched ? 'state.unfetched' : 'state.broken')} tone="danger">
+        <p>{isUnfetched ? words.t('state.unfetchedHint') : error.message}</p>
+        <button type="button" className="button" onClick={this.retry}>
           {words.t('state.retry')}
         </button>
       </Notice>

@@ -1,4 +1,4 @@
-import { lazy, type ReactNode, Suspense, useCallback, useEffect, useMemo, useState } from 'react';
+import { type ReactNode, Suspense, useCallback, useEffect, useMemo, useState } from 'react';
 import { PendingList, requestIdOf, type RunView, Thread, useObserved } from '@toolloop/react';
 import { ChatScreen } from '../chat/chat-screen.js';
 import { Boundary, Loading } from '../parts/states.js';
@@ -7,22 +7,24 @@ import { type Console, ConsoleContext, useConsole } from './console-context.js';
 import { Feed } from './feed.js';
 import { Frame } from './frame.js';
 import type { Place } from './place.js';
+import { forgetChat, keepConversation, keptConversation } from './kept.js';
 import { conversationIn, go, type Route, useRoute } from './route.js';
+import { allowLoad, fetched, forgetLost } from './scripts.js';
 import { clientOf, enter, type Entry, isOver, leave, type Session } from './session.js';
 import { show, useSettings } from './settings.js';
 import { SignIn } from './sign-in.js';
 
-const InboxScreen = lazy(() => import('../inbox/inbox-screen.js'));
-const RunsScreen = lazy(() => import('../runs/runs-screen.js'));
-const RunScreen = lazy(() => import('../runs/run-screen.js'));
-const ToolsScreen = lazy(() => import('../tools/tools-screen.js'));
-const WhyScreen = lazy(() => import('../tools/why-screen.js'));
-const UsageScreen = lazy(() => import('../office/usage-screen.js'));
-const AuditScreen = lazy(() => import('../office/audit-screen.js'));
-const PoliciesScreen = lazy(() => import('../office/policies-screen.js'));
-const SourcesScreen = lazy(() => import('../office/sources-screen.js'));
-const EvalsScreen = lazy(() => import('../evals/evals-screen.js'));
-const ViewAsScreen = lazy(() => import('../office/view-as-screen.js'));
+const InboxScreen = fetched(() => import('../inbox/inbox-screen.js'));
+const RunsScreen = fetched(() => import('../runs/runs-screen.js'));
+const RunScreen = fetched(() => import('../runs/run-screen.js'));
+const ToolsScreen = fetched(() => import('../tools/tools-screen.js'));
+const WhyScreen = fetched(() => import('../tools/why-screen.js'));
+const UsageScreen = fetched(() => import('../office/usage-screen.js'));
+const AuditScreen = fetched(() => import('../office/audit-screen.js'));
+const PoliciesScreen = fetched(() => import('../office/policies-screen.js'));
+const SourcesScreen = fetched(() => import('../office/sources-screen.js'));
+const EvalsScreen = fetched(() => import('../evals/evals-screen.js'));
+const ViewAsScreen = fetched(() => import('../office/view-as-screen.js'));
 
 /** The page: the way in, then the console. */
 export function App({ place }: { readonly place: Place }): ReactNode {
@@ -70,6 +72,7 @@ function SignedIn({ place, words, session, onLeft }: SignedInProps): ReactNode {
   );
   const signOut = useCallback(() => {
     const left = (): void => {
+      forgetChat();
       lasting.feed.tellOthers('session');
       onLeft();
     };
@@ -83,7 +86,7 @@ function SignedIn({ place, words, session, onLeft }: SignedInProps): ReactNode {
     <ConsoleContext value={shown}>
       {!session.durable && <Continuation />}
       <Frame route={route}>
-        <Boundary key={route.section} words={words}>
+        <Boundary key={route.section} words={words} onFailure={forgetLost} onRetry={allowLoad}>
           <Suspense fallback={<Loading rows={5} />}>
             <Screen route={route} />
           </Suspense>
@@ -100,21 +103,23 @@ function SignedIn({ place, words, session, onLeft }: SignedInProps): ReactNode {
 function useThread(
   route: Route,
   { client, feed }: Pick<Console, 'client' | 'feed'>,
-  { durable }: Session,
+  session: Session,
 ): Pick<Console, 'thread' | 'newThread'> {
+  const { durable } = session;
   const threadOf = useCallback(
     (conversationId: string = crypto.randomUUID()) => new Thread(client, { conversationId, durable, notices: feed.watch }),
     [client, feed, durable],
   );
   const named = conversationIn(route);
-  const [thread, setThread] = useState(() => threadOf(named));
+  const [thread, setThread] = useState(() => threadOf(named ?? keptConversation(session)));
   useEffect(() => {
     if (named !== undefined && named !== thread.conversationId) setThread(threadOf(named));
   }, [named, thread, threadOf]);
   const newThread = useCallback(() => {
+    keepConversation(session, undefined);
     setThread(threadOf());
     go('chat');
-  }, [threadOf]);
+  }, [threadOf, session]);
   return { thread, newThread };
 }
 

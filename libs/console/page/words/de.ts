@@ -34,6 +34,8 @@ export const DE: Catalogue = {
   'state.locked': 'Das ist für Sie gesperrt',
   'state.needs': 'Dafür braucht es die Berechtigung „{permission}“.',
   'state.broken': 'Dieser Bereich ist ausgefallen',
+  'state.unfetched': 'Dieser Bereich ließ sich nicht holen',
+  'state.unfetchedHint': 'Die Verbindung oder der Server ist für einen Moment ausgefallen. Was Sie geschrieben haben, bleibt erhalten.',
   'state.retry': 'Noch einmal',
   'chat.hello': 'Guten Tag, {name}',
   'chat.lead': 'Fragen Sie {title} etwas. Jeder Aufruf ist hier zu sehen, während er geschieht.',

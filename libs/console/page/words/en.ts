@@ -33,6 +33,8 @@ export const EN = {
   'state.locked': 'This is locked for you',
   'state.needs': 'It needs the permission “{permission}” of an operator.',
   'state.broken': 'This section has failed',
+  'state.unfetched': 'This section could not be fetched',
+  'state.unfetchedHint': 'The connection or the server has failed for a moment. What you have typed is kept.',
   'state.retry': 'Try again',
   'chat.hello': 'Hello, {name}',
   'chat.lead': 'Ask {title} something. Every call it makes is shown here as it happens.',
