@@ -94,11 +94,15 @@ const ELSEWHERE: ErrorBody = { code: 'run_elsewhere', message: 'Another process 
 
 /** An audit that cannot be written refuses what it would have to record, which another attempt may succeed in. */
 function ofStorage(error: unknown): HttpError | undefined {
-  if (StorageUnavailableError.in(error)) return UNAVAILABLE;
-  return error instanceof AuditError
-    ? { status: 503, body: { code: 'audit_unavailable', message: 'This cannot be recorded for now, so it was not done.' }, retryAfter: 1 }
-    : undefined;
+  const failure = StorageUnavailableError.in(error);
+  return failure instanceof AuditError ? UNRECORDED : failure && UNAVAILABLE;
 }
+
+const UNRECORDED: HttpError = {
+  status: 503,
+  body: { code: 'audit_unavailable', message: 'This cannot be recorded for now, so it was not done.' },
+  retryAfter: 1,
+};
 
 function told(status: number, { code, message }: ErrorBody): HttpError {
   return { status, body: { code, message } };

@@ -201,16 +201,26 @@ function codeForStatus(status: number | undefined): ModelErrorCode {
   return CODES.get(status) ?? (status >= 500 ? 'provider_error' : isRedirect ? 'not_found' : 'invalid_request');
 }
 
+/** Options of a `StorageUnavailableError`. */
+export interface StorageUnavailableOptions {
+  /** The error of the driver, for logs. */
+  readonly cause?: unknown;
+  /** False for a failure that does not pass by itself as far as is known, such as a missing right: the statement is not repeated. @default true */
+  readonly mayPass?: boolean;
+}
+
 /**
- * A temporary failure of the storage: a lost connection, a restarting server, a full pool, a timeout. An adapter throws it for these alone, with the driver's error as
- * its `cause`: an idempotent statement is repeated, and the model never sees the failure. `message` is for logs.
+ * A failure of the storage that says nothing of what was asked of it. An adapter throws it for what passes, with the driver's error as its `cause`: a lost connection, a
+ * restarting server, a full pool, a timeout. An idempotent statement is repeated then, and the model never sees the failure. `message` is for logs.
  */
 export class StorageUnavailableError extends Error {
-  override readonly name = 'StorageUnavailableError';
+  override readonly name: string = 'StorageUnavailableError';
   readonly code = 'storage_unavailable';
+  readonly mayPass: boolean;
 
-  constructor(message = 'The storage does not answer for now.', options: { readonly cause?: unknown } = {}) {
-    super(message, options);
+  constructor(message = 'The storage does not answer for now.', { cause, mayPass = true }: StorageUnavailableOptions = {}) {
+    super(message, cause === undefined ? {} : { cause });
+    this.mayPass = mayPass;
   }
 
   /** Finds the storage failure that an error is or that caused it. */

@@ -108,7 +108,7 @@ export {
   ToolError,
 } from './errors.js';
 export type { EvalReport, EvalRun, Score, ScoredCall, VariantSummary, Verdict } from './evaluation.js';
-export type { Finding, ModelErrorCode, ModelErrorOptions, ToolErrorOptions } from './errors.js';
+export type { Finding, ModelErrorCode, ModelErrorOptions, StorageUnavailableOptions, ToolErrorOptions } from './errors.js';
 export type {
   Amendment,
   AnsweredRequest,

@@ -228,5 +228,7 @@ export interface RunIdentity {
 export abstract class LoopEventSink {
   /** Makes the run wait for this sink before it shows an event, and end where the sink fails. The failure of any other sink is a warning. @default false */
   readonly critical: boolean = false;
+  /** The milliseconds that a critical sink has for an event, before it counts as failed. Longer than all for which it waits itself. @default 10,000 */
+  readonly longestMs: number = 10_000;
   abstract write(event: LoopEvent, run: RunIdentity): void | Promise<void>;
 }

@@ -34,15 +34,16 @@ export interface AuditDraft {
   readonly result?: string;
 }
 
-/** The milliseconds that a store has for an entry. */
-const LONGEST_APPEND_MS = 10_000;
 const MOST_OF_A_NAME = 64;
 const PAGE = 500;
 const NOT_OURS =
   'was not signed with a key that is configured here, or was changed since: the chain cannot be checked beyond it. Configure the key it was signed with, beside the new one where the key was changed.';
 const logger = new Logger('Audit');
 
-/** Records decisions and calls in a chain per tenant. The caller awaits each entry before it continues. */
+/**
+ * Records decisions and calls in a chain per tenant. The caller awaits each entry before it continues. The store bounds its own time, and nothing here gives up before it: what was given up
+ * might be kept yet.
+ */
 export class AuditTrail {
   private readonly keyring: AuditKeyring;
   private readonly keepsArguments: boolean;
@@ -63,8 +64,8 @@ export class AuditTrail {
   /**
    * Records an entry, and resolves once it is stored. If it rejects, the caller must not do what the entry is about, though a slow store may still store it.
    *
-   * @throws AuditError if the entry is not stored within ten seconds
-   * @throws StorageUnavailableError if the store is temporarily unavailable
+   * @throws AuditError if the store refuses the entry, or fails for a reason that does not pass by itself
+   * @throws StorageUnavailableError if the store is temporarily unavailable; `AuditError` is one as well
    */
   record(draft: AuditDraft): Promise<void> {
     return this.keep(draft) ?? Promise.resolve();
@@ -86,9 +87,9 @@ export class AuditTrail {
   }
 
   private append(tenant: string, build: (head?: AuditHead) => AuditEntry): void | Promise<void> {
-    if (!this.known.has(tenant)) return inTime(this.checkLastKey(tenant).then(() => this.store.append(tenant, build)));
-    const storing = this.store.append(tenant, build);
-    return storing instanceof Promise ? inTime(storing) : undefined;
+    return this.known.has(tenant)
+      ? this.store.append(tenant, build)
+      : this.checkLastKey(tenant).then(() => this.store.append(tenant, build));
   }
 
   /** Returns the signed head of a tenant's chain. Stored elsewhere, it later proves that no entries were cut from the end. */
@@ -144,16 +145,8 @@ export class AuditTrail {
 /** Says why there is no entry: its caller must not do what it is about. */
 function notKept({ event: { kind }, subject: { runId } }: AuditDraft, cause: unknown): Error {
   const of = runId === undefined ? kind : `${kind}, run ${runId}`;
-  return StorageUnavailableError.in(cause) ?? new AuditError(`The audit could not keep an entry (${of}).`, { cause });
-}
-
-/** Bounds the time of a store, so that one that never answers does not block a tenant for ever. */
-function inTime(kept: Promise<void>): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const giveUp = (): void => reject(new Error(`The store took longer than ${LONGEST_APPEND_MS} ms.`));
-    const timer = setTimeout(giveUp, LONGEST_APPEND_MS);
-    void kept.finally(() => clearTimeout(timer)).then(resolve, reject);
-  });
+  const unavailable = StorageUnavailableError.in(cause);
+  return unavailable?.mayPass ? unavailable : new AuditError(`The audit could not keep an entry (${of}).`, { cause });
 }
 
 /** Records every answer to what a run asks, and every refused one, if the application keeps an audit. */

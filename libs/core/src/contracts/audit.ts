@@ -1,4 +1,4 @@
-import type { Decision, JsonObject, PendingDecision, ToolErrorCode } from '@toolloop/protocol';
+import { type Decision, type JsonObject, type PendingDecision, StorageUnavailableError, type ToolErrorCode } from '@toolloop/protocol';
 import type { OperatorAction } from './operator.js';
 import type { ApprovalAmendment, PendingKind } from './pending.js';
 
@@ -170,7 +170,14 @@ export abstract class AuditStore {
   abstract read(tenant: string, page: { readonly from: number; readonly limit: number }): Promise<readonly AuditEntry[]>;
 }
 
-/** Thrown if an entry could not be stored. The caller then refuses the call that the entry is about. */
-export class AuditError extends Error {
-  override readonly name = 'AuditError';
+/**
+ * Thrown if an entry could not be stored. The call that the entry is about is not made then, and nothing is said of it: to a run this is a storage that is unavailable, so a durable one
+ * is handed over, and another ends `storage_unavailable`. The cause is for logs.
+ */
+export class AuditError extends StorageUnavailableError {
+  override readonly name: string = 'AuditError';
+
+  constructor(message?: string, options: { readonly cause?: unknown } = {}) {
+    super(message, { ...options, mayPass: false });
+  }
 }

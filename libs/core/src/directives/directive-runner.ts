@@ -29,6 +29,7 @@ import { ToolExplorer } from '../discovery/tool-explorer.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
 import { CallFailure, Interruption, unexplained, withinTime } from '../execution/call-failure.js';
 import type { PlacedCall, ExecutionScope } from '../execution/call.js';
+import { longerThanStores } from '../execution/store-calls.js';
 import { ToolRunner } from '../execution/tool-runner.js';
 import type { ToolLoopOptions } from '../loop/loop-options.js';
 import { LoopSettings } from '../loop/loop-settings.js';
@@ -45,8 +46,9 @@ const ATTEMPTS_WITHOUT_TOOL = 1;
 /** Beside the tool's own time, which its guards and its `canCall` have as well. What takes longer has hung, and is anybody's. */
 const MARGIN_MS = 60_000;
 const PARTS_WITH_TIME_LIMIT = 3;
-/** The time for the directives in progress to end when the application stops. */
+/** The time for the directives in progress to end when the application stops; and then, once they are interrupted, for their outcomes to be kept: an entry of the audit, and the state. */
 const LONGEST_STOP_MS = 10_000;
+const LONGEST_KEEPING_MS = longerThanStores(2);
 
 /** The tool of a directive; undefined where the application has none any more. */
 export function directiveToolOf(catalog: ToolCatalog, { call, type }: DirectiveIntent): DirectiveTool | undefined {
@@ -205,7 +207,7 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
     if (!stopping) return;
     await withinTime(stopping, LONGEST_STOP_MS).catch((error: unknown) => this.logger.warn('Directives are interrupted.', error));
     this.shutdown.abort(new Interruption('aborted', 'The application stops.'));
-    await withinTime(stopping, LONGEST_STOP_MS).catch((error: unknown) =>
+    await withinTime(stopping, LONGEST_KEEPING_MS).catch((error: unknown) =>
       this.logger.warn('Directives still being performed are left until their leases end.', error),
     );
   }

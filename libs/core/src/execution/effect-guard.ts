@@ -8,12 +8,10 @@ import type { Tool } from '../contracts/tool.js';
 import { isExpired } from '../pending/pending.service.js';
 import { type ApprovalQuestion, type AskedApprovals, unaskableReason } from './approvals.js';
 import type { BoundedStores } from './bounded-stores.js';
-import { CallFailure, Interruption, type MethodState, notBegun, untilAborted, withinTime } from './call-failure.js';
+import { CallFailure, Interruption, type MethodState, notBegun, untilAborted } from './call-failure.js';
 import { declaredKeyOf, isRepeatable, journalKeyOf } from './call-context.js';
 import { advance, type AuthorisedCall, type EffectAttempt } from './call.js';
 
-/** A journal that has not answered by then must not keep the run from ending. */
-const LONGEST_FINISH_MS = 10_000;
 /** Beside the time of its attempts, a call has this long until its outcome is kept. */
 const KEEPING_MS = 1_000;
 /** The longest lease of a call: a tool may have no limit at all. */
@@ -202,7 +200,7 @@ export class EffectGuard {
   /** When the journal fails the key stays taken, which errs on the side of no second effect. One that is slow for a run that was interrupted is still told. */
   private async settle({ tool, scope }: AuthorisedCall, tell: () => Promise<void>): Promise<void> {
     try {
-      await withinTime(tell(), LONGEST_FINISH_MS);
+      await tell();
     } catch (error) {
       if (error instanceof Interruption) return;
       this.logger.error(`The outcome of ${tool.spec.declaredId} could not be stored (run ${scope.run.runId}).`, error);

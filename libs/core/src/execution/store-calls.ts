@@ -5,9 +5,11 @@ import { Interruption, untilAborted } from './call-failure.js';
 
 /** The time for an interrupted run to store its last entries. A store that answers later still stores them. */
 const CLOSING_MS = 35;
-/** One attempt, and all attempts of a call together. */
+/** One attempt; and the time within which another one begins. */
 const LONGEST_ATTEMPT_MS = 4_000;
 const LONGEST_CALL_MS = 8_000;
+/** The delay of a timer in a process that is busy. */
+const MARGIN_MS = 1_000;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1_000;
 const logger = new Logger('Stores');
@@ -58,6 +60,14 @@ class Deadlines {
     }
     this.rest();
   }
+}
+
+/**
+ * Returns a deadline for work that asks stores so often, one after the other: longer than all of them, whose last attempts may begin when their time is nearly over. A caller that gives
+ * up before its store does takes for lost what is kept. No other place computes such a deadline.
+ */
+export function longerThanStores(calls: number): number {
+  return calls * (LONGEST_CALL_MS + LONGEST_ATTEMPT_MS) + MARGIN_MS;
 }
 
 /** The run for which stores are asked. */

@@ -14,7 +14,7 @@ export type { ProjectionObserver } from '../contracts/tool.js';
 export { BoundedStores } from '../execution/bounded-stores.js';
 export { untilAborted } from '../execution/call-failure.js';
 export { ToolCallStorage } from '../execution/call-context.js';
-export { askStore, asStoreAttempt, isStoreAttempt } from '../execution/store-calls.js';
+export { askStore, asStoreAttempt, isStoreAttempt, longerThanStores } from '../execution/store-calls.js';
 export { ToolRunner } from '../execution/tool-runner.js';
 export { endingWith } from '../loop/run-log.js';
 export { RunOpener } from '../loop/run-opener.js';

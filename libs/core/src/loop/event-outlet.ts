@@ -25,9 +25,6 @@ export interface EventReader {
   refuse(error: unknown): void;
 }
 
-/** A critical sink that has not taken an event by then fails, and is not asked again: it must not keep a run from ending. */
-const LONGEST_WRITE_MS = 10_000;
-
 /** Stamps a run's events and hands them to the sinks and the reader, in order. Never throws: what fails is kept and told to `onFailure`. */
 export class EventOutlet {
   private readonly logger = new Logger(EventOutlet.name);
@@ -95,11 +92,12 @@ export class EventOutlet {
     if (this.isShown()) await this.show(event);
   }
 
+  /** A critical sink that has not taken an event in its time fails, and is not asked again: it must not keep a run from ending. */
   private async keep(sink: LoopEventSink, event: LoopEvent): Promise<void> {
     try {
       const written = sink.write(event, this.run);
       if (written)
-        await untilRunCloses(`Event ${event.sequence} of run ${this.run.runId}`, withinTime(Promise.resolve(written), LONGEST_WRITE_MS));
+        await untilRunCloses(`Event ${event.sequence} of run ${this.run.runId}`, withinTime(Promise.resolve(written), sink.longestMs));
     } catch (error) {
       if (this.onFailure(error, sink)) return;
       if (error instanceof Interruption) this.critical = this.critical.filter((other) => other !== sink);

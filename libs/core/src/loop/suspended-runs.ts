@@ -7,7 +7,6 @@ import type { Pending } from '../contracts/pending.js';
 import { type NewRun, type RunEntry, type RunHold, type RunLog, RunLostError, type RunRecord, type RunWrite } from '../contracts/stores.js';
 import type { RunContext } from '../contracts/tool-call.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
-import { withinTime } from '../execution/call-failure.js';
 import { outsideOfRuns, untilRunCloses } from '../execution/store-calls.js';
 import { withdrawPending } from '../pending/pending.service.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
@@ -32,7 +31,6 @@ export interface ContinuedRun {
 const HEARTBEAT_MS = 3_000;
 /** A process that has not renewed the lease of a run for so long is gone. */
 const LEASE_MS = 15_000;
-const LONGEST_WITHDRAWAL_MS = 10_000;
 const MOST_PROCESS_STATES = 1_000;
 /** The bytes of the results that all waiting runs keep. */
 const MOST_KEPT_BYTES = 64 * 1024 * 1024;
@@ -161,7 +159,7 @@ export class SuspendedRuns {
   async withdrawPending(run: Pick<RunRecord, 'runId' | 'tenant'>): Promise<void> {
     try {
       const withdrawing = outsideOfRuns(() => withdrawPending(this.stores.pending, run));
-      await untilRunCloses('The withdrawal of what a run asked', withinTime(withdrawing, LONGEST_WITHDRAWAL_MS));
+      await untilRunCloses('The withdrawal of what a run asked', withdrawing);
     } catch (error) {
       this.logger.warn(`What run ${run.runId} asked could not be withdrawn.`, error);
     }

@@ -11,6 +11,7 @@ import {
   type Lease,
   MemoryCallJournal,
 } from '@toolloop/core/stores';
+import { longerThanStores } from '../../src/execution/store-calls.js';
 import { toolOf } from '../discovery/tools.js';
 import { Bench, errorOf, type RunOptions } from './bench.js';
 
@@ -263,7 +264,7 @@ describe('the journal', () => {
     try {
       journal.onFinish = () => new Promise(() => undefined);
       const pending = run().exec('pay');
-      await jest.advanceTimersByTimeAsync(10_000);
+      await jest.advanceTimersByTimeAsync(longerThanStores(1));
       expect((await pending).record.status).toBe('succeeded');
     } finally {
       jest.useRealTimers();

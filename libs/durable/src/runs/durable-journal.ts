@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import { type LoopEvent, LoopEventSink } from '@toolloop/core';
-import { endingWith, type RunEntry, type RunJournal, type RunStateEntry } from '@toolloop/core/internal';
+import { endingWith, longerThanStores, type RunEntry, type RunJournal, type RunStateEntry } from '@toolloop/core/internal';
 import {
   type CallJournal,
   type FinishedCall,
@@ -318,6 +318,8 @@ function isOfStep({ type }: RunEntry): boolean {
 
 class JournalSink extends LoopEventSink {
   override readonly critical = true;
+  /** For the write that is under way, and the next. */
+  override readonly longestMs = longerThanStores(2);
 
   constructor(override readonly write: (event: LoopEvent) => Promise<void> | undefined) {
     super();

@@ -7,6 +7,7 @@ import {
   BoundedStores,
   type ContinuedRun,
   DurableRuns,
+  longerThanStores,
   type NamedProfile,
   renewContinued,
   RunOpener,
@@ -25,8 +26,8 @@ export const RUN_OPTIONS = Symbol('toolloop:run-options');
 /** The cause is for the log alone. */
 const UNRUNNABLE = 'This application cannot continue the run. Its log says why; fix that, and start the run again.';
 
-/** The milliseconds that runs have to be released once they were broken off; a store answers within 8 s, or not at all. */
-const LONGEST_RELEASE_MS = 10_000;
+/** The milliseconds that runs have to be released once they were broken off, behind a write that is under way. */
+const LONGEST_RELEASE_MS = longerThanStores(2);
 const AGAIN_MS = 500;
 
 function leaving(): Error {
