@@ -1,7 +1,8 @@
 import type { ExecutionContext, Type } from '@nestjs/common';
 import { EXCEPTION_FILTERS_METADATA, GUARDS_METADATA, INTERCEPTORS_METADATA, PIPES_METADATA } from '@nestjs/common/constants.js';
 import type { ApplicationConfig, ContextId, ExternalContextCreator } from '@nestjs/core';
-import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
+import { STATIC_CONTEXT } from '@nestjs/core/injector/constants.js';
+import { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
 import { type Finding, isObject } from '@toolloop/protocol';
 import 'reflect-metadata';
 import type { RunContext, ToolCallContext } from '../contracts/tool-call.js';
@@ -9,6 +10,7 @@ import type { ToolLayers } from '../contracts/tool.js';
 import type { ToolMethod } from '../decorators/tool-metadata.js';
 import type { ToolParameter } from '../decorators/tool-parameters.decorator.js';
 import { isClass, isSingleton, type ProviderInstances } from './provider-instances.js';
+import type { ScopedEnhancers } from './scoped-enhancers.js';
 
 /** The class in which a method's enhancers are found: its provider, or the host that stands for an entity class. */
 export interface LayerHost {
@@ -16,7 +18,7 @@ export interface LayerHost {
   /** The method as it was decorated; its metadata names the enhancers. */
   readonly handler: object;
   readonly method: ToolMethod;
-  /** The scope of a request-scoped provider. */
+  /** The context in which its enhancers were made, and for whom. */
   readonly scope?: { readonly contextId: ContextId; readonly inquirerId: string };
 }
 
@@ -37,6 +39,7 @@ export class NestLayerCompiler implements LayerCompiler<ToolLayers | undefined> 
   constructor(
     private readonly creator: ExternalContextCreator,
     private readonly config: ApplicationConfig,
+    private readonly scoped: ScopedEnhancers,
   ) {}
 
   /** Undefined where no enhancer applies, so that such a tool pays nothing for them. */
@@ -67,13 +70,7 @@ export class NestLayerCompiler implements LayerCompiler<ToolLayers | undefined> 
   private hasGlobals(): boolean {
     const { config } = this;
     const lists = [config.getGlobalGuards(), config.getGlobalPipes(), config.getGlobalInterceptors(), config.getGlobalFilters()];
-    const scoped = [
-      config.getGlobalRequestGuards(),
-      config.getGlobalRequestPipes(),
-      config.getGlobalRequestInterceptors(),
-      config.getGlobalRequestFilters(),
-    ];
-    return [...lists, ...scoped].some((list) => list.length > 0);
+    return this.scoped.areThere || lists.some((list) => list.length > 0);
   }
 }
 
@@ -128,13 +125,18 @@ export function asError(error: unknown): Error {
   return error instanceof Error ? error : new Error(String(error));
 }
 
-/** A decorated method and who stands for its class in the container. */
+/** A method that is a tool, and who stands for its class in the container. */
 export interface LayeredMethod {
   readonly type: Type;
   readonly method: ToolMethod;
-  /** The provider itself, or the host of an entity class; absent for an entity that no feature names. */
+  /** The provider itself, or the host of an entity class; absent for what no module provides. */
   readonly wrapper?: InstanceWrapper<object>;
+  /** True if an instance of `type` stands for what the wrapper holds, which is of another class. */
+  readonly isStandIn?: boolean;
 }
+
+/** A method of what a module provides. */
+export type ProvidedMethod = LayeredMethod & Required<Pick<LayeredMethod, 'wrapper'>>;
 
 /** The layers of a method for a run. */
 export type LayersOfRun<Layers> = (run: RunContext) => Layers | Promise<Layers>;
@@ -144,38 +146,56 @@ export interface LayerCompiler<Layers> {
   compile(host: LayerHost): Layers;
 }
 
-/** Finds the layers of a method: compiled once where the provider is a singleton, once per run where it is not. */
+/** Finds the layers of a method: compiled once if the provider and all of its enhancers are singletons, once per run otherwise. */
 export class MethodLayers<Layers> {
   constructor(
     private readonly compiler: LayerCompiler<Layers>,
     private readonly instances: ProviderInstances,
+    private readonly scoped: ScopedEnhancers,
   ) {}
 
   /** Global enhancers are looked at when the tool is first called: an application adds them until it listens. */
-  of({ type, method, wrapper }: LayeredMethod): LayersOfRun<Layers> {
+  of(layered: LayeredMethod): LayersOfRun<Layers> {
+    const { type, method, wrapper } = layered;
     const handler = handlerOf(type, method.property) ?? {};
-    if (wrapper && !isSingleton(wrapper)) return this.perRun({ type, method, wrapper }, handler);
+    const perRun = this.perRun(layered, handler);
+    if (wrapper && !isSingleton(wrapper)) return perRun;
+    // Nest makes the transient enhancers of a singleton for it alone.
+    const scope = wrapper && { scope: { contextId: STATIC_CONTEXT, inquirerId: wrapper.id } };
     let compiled: { readonly layers: Layers } | undefined;
-    const host = (): unknown => (wrapper ? decorated(wrapper, type, wrapper.instance) : new (hostClassOf(type, [method.property]))());
-    return () => {
-      compiled ??= { layers: this.compiler.compile({ instance: asObject(host()), handler, method }) };
+    return (run) => {
+      if (this.scoped.areThere) return perRun(run);
+      compiled ??= { layers: this.compiler.compile({ instance: instanceOf(layered), handler, method, ...scope }) };
       return compiled.layers;
     };
   }
 
-  private perRun({ type, method, wrapper }: Required<LayeredMethod>, handler: object): LayersOfRun<Layers> {
+  private perRun(layered: LayeredMethod, handler: object): LayersOfRun<Layers> {
+    const { type, method, wrapper } = layered;
+    const inquirer = wrapper ?? new InstanceWrapper({ name: type.name, metatype: type });
     const perRun = new WeakMap<object, Promise<Layers>>();
     const compile = async (run: RunContext): Promise<Layers> => {
-      const { instance, contextId } = await this.instances.resolveScoped(wrapper, run);
-      const scope = { contextId, inquirerId: wrapper.id };
-      return this.compiler.compile({ instance: asObject(decorated(wrapper, type, instance)), handler, method, scope });
+      const made = wrapper && !isSingleton(wrapper) ? await this.instances.resolveScoped(wrapper, run) : undefined;
+      const contextId = this.instances.contextIdOf(run);
+      await this.scoped.make(contextId, inquirer);
+      const scope = { contextId, inquirerId: inquirer.id };
+      return this.compiler.compile({ instance: instanceOf(layered, made?.instance), handler, method, scope });
     };
     return (run) => {
-      const known = perRun.get(run.state) ?? compile(run);
-      perRun.set(run.state, known);
-      return known;
+      const known = perRun.get(run.state);
+      if (known) return known;
+      const compiling = compile(run);
+      perRun.set(run.state, compiling);
+      compiling.catch(() => perRun.delete(run.state)); // the next call tries again, as Nest does
+      return compiling;
     };
   }
+}
+
+/** Returns the object by whose class Nest finds the enhancers: the instance that is called, or one that stands for it. */
+function instanceOf({ type, method, wrapper, isStandIn = false }: LayeredMethod, instance: unknown = wrapper?.instance): object {
+  if (!wrapper) return asObject(new (hostClassOf(type, [method.property]))());
+  return asObject(isStandIn ? Object.create(type.prototype as object) : decorated(wrapper, type, instance));
 }
 
 /** Nest reads the enhancers of a class off an instance. One that is not of the class it is provided as, such as a plain object in a test, has a stand-in that is. */
@@ -200,15 +220,17 @@ export function hasEnhancers(target: object): boolean {
   return ENHANCERS.some((key) => Reflect.hasMetadata(key, target));
 }
 
-/** Finds the enhancers of a method that Nest cannot apply: those named by their class, of a provider that is not listed as its class. */
-export function enhancerFindings({ type, method, wrapper }: Required<LayeredMethod>): Finding[] {
-  const known = wrapper.host?.injectables;
+/** Finds the enhancers of a method that Nest cannot apply: those named by their class, of what is not listed in `providers` as its class. */
+export function enhancerFindings({ type, method, wrapper }: LayeredMethod): Finding[] {
+  const known = wrapper?.host?.injectables;
   const named = [type, handlerOf(type, method.property) ?? {}].flatMap((target) => ENHANCERS.flatMap((key) => enhancersOf(target, key)));
   const missing = [...new Set(named)].filter(isClass).filter((enhancer) => !known?.has(enhancer));
   return missing.map(({ name }) => ({
     at: `${type.name}.${method.property}`,
     problem: `Nest does not apply ${name} to it: it makes the guards, pipes, interceptors and filters of classes that are listed as they are.`,
-    remedy: `List ${type.name} itself in \`providers\`, or give an instance in its decorator, such as @UseGuards(new ${name}()).`,
+    remedy: wrapper
+      ? `List ${type.name} itself in \`providers\`, or give an instance in its decorator, such as @UseGuards(new ${name}()).`
+      : `Mark ${type.name} @Injectable(), list it in \`providers\` and write rawTool(${type.name}), or give an instance: @UseGuards(new ${name}()).`,
   }));
 }
 
@@ -240,8 +262,8 @@ export function standInFor<Callback extends (...args: unknown[]) => unknown>(han
 }
 
 /** The base class of hosts. */
-class EntityHost {
-  readonly standsForAnEntity = true;
+class Host {
+  readonly isHost = true;
 }
 
 /**
@@ -249,17 +271,31 @@ class EntityHost {
  * themselves are no providers, and Nest would skip their guards silently.
  */
 export function hostClassOf(entity: Type, properties: readonly string[]): Type {
-  const host = class extends EntityHost {};
-  Object.defineProperty(host, 'name', { value: entity.name });
+  const host = hostOf(entity.name, Object.fromEntries(properties.map((property) => [property, handlerOf(entity, property)])));
   copyMetadata(entity, host);
   Reflect.defineMetadata(HOST_OF, entity, host);
-  for (const property of properties) {
-    const handler = handlerOf(entity, property);
+  for (const property of properties) copyMetadata(entity.prototype as object, prototypeOf(host), property);
+  return host;
+}
+
+/** A class of that name, whose methods carry the metadata of the given ones, and none of their code. */
+export function hostOf(name: string, methods: Readonly<Record<string, object | undefined>>): Type {
+  const host = class extends Host {};
+  Object.defineProperty(host, 'name', { value: name });
+  for (const [property, handler] of Object.entries(methods)) {
     const standIn = standInFor(handler ?? {}, () => undefined);
     Object.defineProperty(host.prototype, property, { value: standIn, configurable: true });
-    copyMetadata(entity.prototype as object, host.prototype, property);
   }
   return host;
+}
+
+/** Records the types of a method's parameters as a compiler does: pipes know the class of a DTO by them. */
+export function recordTypes(type: Type, property: string, types: readonly unknown[]): void {
+  Reflect.defineMetadata('design:paramtypes', types, prototypeOf(type), property);
+}
+
+function prototypeOf({ prototype }: Type): object {
+  return asObject(prototype);
 }
 
 /** The entity a host stands for; undefined for other classes. */

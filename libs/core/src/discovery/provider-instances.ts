@@ -1,6 +1,6 @@
 import type { Type } from '@nestjs/common';
 import { MODULE_METADATA } from '@nestjs/common/constants.js';
-import { type ContextId, ContextIdFactory, INQUIRER, ModuleRef, REQUEST } from '@nestjs/core';
+import { type ContextId, ContextIdFactory, type ExternalContextCreator, INQUIRER, ModuleRef, REQUEST } from '@nestjs/core';
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
 import { type Finding, isObject, isRecord } from '@toolloop/protocol';
 import type { RunContext } from '../contracts/tool-call.js';
@@ -21,6 +21,8 @@ export class ProviderInstances {
   /** The context ids by the run's state map, the one object all calls of a run share. */
   private readonly contextIds = new WeakMap<object, ContextId>();
 
+  constructor(private readonly creator: ExternalContextCreator) {}
+
   resolve(wrapper: InstanceWrapper<object>, run: RunContext): object | Promise<object> {
     if (wrapper.isDependencyTreeStatic() && !wrapper.isTransient) return wrapper.instance;
     return this.resolveScoped(wrapper, run).then(({ instance }) => instance);
@@ -28,17 +30,17 @@ export class ProviderInstances {
 
   /** The run's instance, and the context id it lives under. */
   async resolveScoped(wrapper: InstanceWrapper<object>, run: RunContext): Promise<ScopedInstance> {
-    const moduleRef = hostOf(wrapper);
-    const contextId = this.contextIdOf(run, moduleRef);
-    return { contextId, instance: await moduleRef.resolve<object>(wrapper.token, contextId, { strict: true }) };
+    const contextId = this.contextIdOf(run);
+    return { contextId, instance: await hostOf(wrapper).resolve<object>(wrapper.token, contextId, { strict: true }) };
   }
 
-  private contextIdOf(run: RunContext, moduleRef: ModuleRef): ContextId {
+  /** The id under which Nest makes what is request-scoped, for all calls of a run. */
+  contextIdOf(run: RunContext): ContextId {
     const known = this.contextIds.get(run.state);
     if (known) return known;
     const request = runContextOf(run);
     const created = ContextIdFactory.getByRequest(request);
-    moduleRef.registerRequestByContextId(request, created);
+    this.creator.registerRequestProvider(request, created);
     this.contextIds.set(run.state, created);
     return created;
   }

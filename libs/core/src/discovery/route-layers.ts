@@ -17,14 +17,15 @@ import {
   handlerOf,
   invoke,
   isFiltered,
-  type LayeredMethod,
   type LayerHost,
   type LayersOfRun,
   MethodLayers,
+  type ProvidedMethod,
   standInFor,
 } from './nest-layers.js';
 import type { ProviderInstances } from './provider-instances.js';
 import { compileRoute, type RouteDeclaration, type RouteParts } from './route-input.js';
+import type { ScopedEnhancers } from './scoped-enhancers.js';
 import type { DeclarationRules } from './tool-template.js';
 
 /** The identity with which routes are called as tools; see `identity` of `ToolLoopModule.forRoot`. */
@@ -78,16 +79,17 @@ export class RouteCompiler {
     private readonly modules: ModulesContainer,
     private readonly config: ApplicationConfig,
     private readonly rules: DeclarationRules,
+    private readonly scoped: ScopedEnhancers,
   ) {
     this.identity = ROUTE_IDENTITY.sound(rules.identity ?? {});
     this.unmet = new Set(this.identity.replacedGuards);
   }
 
   /** Compiles the route of a handler. */
-  compile(layered: Required<LayeredMethod>, instances: ProviderInstances): CompiledRoute {
+  compile(layered: ProvidedMethod, instances: ProviderInstances): CompiledRoute {
     const { type, method } = layered;
     const route = compileRoute({ at: `${type.name}.${method.property}`, type, method }, this.rules.reservedArguments);
-    const layers = new MethodLayers({ compile: (host) => this.layersOf(host, route) }, instances).of(layered);
+    const layers = new MethodLayers({ compile: (host) => this.layersOf(host, route) }, instances, this.scoped).of(layered);
     const contexts = method.parameters.filter(({ kind }) => kind === 'context').map(({ index }) => index);
     const call: CompiledRoute['call'] = async (target, input, context) => {
       const values = [...(await (await layers(context)).argumentsOf(input, context))];

@@ -16,6 +16,7 @@ import { SchemaValidators } from '../schema/validators.js';
 import { EntityExplorer } from './entity-explorer.js';
 import { EntityRegistry, findResolvers } from './entity-registry.js';
 import { enhancerFindings, entityOfHost, MethodLayers, NestLayerCompiler } from './nest-layers.js';
+import { rawMethodOf } from './raw-layers.js';
 import { isRouteHandler } from './route-input.js';
 import { type CompiledRoute, RouteCompiler } from './route-layers.js';
 import {
@@ -28,6 +29,7 @@ import {
   providerWarnings,
   standInFindings,
 } from './provider-instances.js';
+import { ScopedEnhancers } from './scoped-enhancers.js';
 import { modulesWith, ToolFeature } from './tool-feature.js';
 import { misplacedFindings, namespaceOf, SAFE_TOOL_ID } from './tool-names.js';
 import { methodsAskedOf } from './tool-hooks.js';
@@ -89,7 +91,8 @@ interface CompiledMethod {
 /** Finds the tools of every module's providers, request-scoped ones included, and the entities their results lead to. */
 @Injectable()
 export class ToolExplorer {
-  private readonly instances = new ProviderInstances();
+  private readonly instances: ProviderInstances;
+  private readonly scoped: ScopedEnhancers;
   private readonly layers: MethodLayers<ToolLayers | undefined>;
   private readonly logger = new Logger('ToolLoop');
   private explored: ReadonlySet<Module> = new Set();
@@ -103,13 +106,15 @@ export class ToolExplorer {
     private readonly config: ApplicationConfig,
     readonly modules: ModulesContainer,
   ) {
-    this.layers = new MethodLayers(new NestLayerCompiler(creator, config), this.instances);
+    this.instances = new ProviderInstances(creator);
+    this.scoped = new ScopedEnhancers(config);
+    this.layers = new MethodLayers(new NestLayerCompiler(creator, config, this.scoped), this.instances, this.scoped);
   }
 
   /** `raw` are the tools of `forRoot` and those that were registered; those of features are found among the providers. */
   explore(rules: DeclarationRules, raw: readonly RawTool[] = []): Exploration {
     const compiler = new ToolTemplateCompiler(new ProjectionCompiler(), rules, this.validators);
-    const routes = new RouteCompiler(this.modules, this.config, rules);
+    const routes = new RouteCompiler(this.modules, this.config, rules, this.scoped);
     const providers = this.providers();
     const features = this.instancesOf(ToolFeature).map((feature) => modulesWith(feature, this.modules.values()));
     const contributed = features.flatMap(({ options, modules }) => listedRaw(options.tools).map((tool) => ({ tool, modules })));
@@ -231,18 +236,23 @@ export class ToolExplorer {
 
   private rawToolOf({ tool: raw, modules = [] }: ContributedRaw, compiler: ToolTemplateCompiler): FoundTools {
     if (!(raw instanceof RawTool)) return { tools: [], returned: [], findings: [noRawTool(raw)] };
-    const { at, type, source } = raw;
+    const { at, type } = raw;
     const startedAt = performance.now();
-    const { execute, findings: missing } = source ? { execute: source.execute.bind(source), findings: [] } : this.provided(raw);
+    const { execute, wrapper, findings: missing } = this.codeOf(raw);
     const compiled = compiler.compileRaw(raw, execute);
-    const findings = [...missing, ...compiled.findings, ...idFindings(at, raw.declaration.id ?? '')];
+    const layered = { ...rawMethodOf(raw), ...(wrapper && { wrapper, isStandIn: true }) };
+    const findings = [...missing, ...compiled.findings, ...idFindings(at, raw.declaration.id ?? ''), ...enhancerFindings(layered)];
     const returned = compiled.returns ? [compiled.returns.type] : [];
     const { template } = compiled;
     if (!template) return { tools: [], returned, findings };
-    const tool = boundTool(template, () => NOTHING);
+    const tool = { ...boundTool(template, () => NOTHING), layers: this.layers.of(layered) };
     const { shortName } = type ?? {};
     const named = { ...(type && { type }), ...(typeof shortName === 'string' && { shortName }) };
     return { tools: [{ ...named, modules, at, tool, buildMs: performance.now() - startedAt }], returned, findings };
+  }
+
+  private codeOf(raw: RawTool): RawInstance {
+    return raw.source ? { execute: raw.source.execute.bind(raw.source), findings: [] } : this.provided(raw);
   }
 
   /** The instance that Nest makes of the class of a raw tool; of a request-scoped one, that of the run. */
@@ -257,7 +267,7 @@ export class ToolExplorer {
       const found = this.instances.resolve(wrapper, context);
       return found instanceof Promise ? found.then((instance) => callOn(instance, input, context)) : callOn(found, input, context);
     };
-    return { execute, findings: [] };
+    return { execute, wrapper, findings: [] };
   }
 
   private toTool({ type, wrapper }: Provider, { method, template, route }: CompiledMethod): Tool {
@@ -275,6 +285,8 @@ export function listedRaw(tools: readonly RawTool[] = []): readonly RawTool[] {
 /** The code of a raw tool whose instance Nest makes, or the reasons why there is none. */
 interface RawInstance {
   readonly execute: RawCall;
+  /** Set for an instance that Nest makes. */
+  readonly wrapper?: InstanceWrapper<object>;
   readonly findings: readonly Finding[];
 }
 

@@ -1,0 +1,19 @@
+import type { RawTool } from '../decorators/raw-tool.js';
+import type { ToolMethod } from '../decorators/tool-metadata.js';
+import { hostClassOf, hostOf, type LayeredMethod, recordTypes } from './nest-layers.js';
+import { isClass } from './provider-instances.js';
+
+/** The method of a raw tool's class. */
+const CALL = 'call';
+
+/**
+ * Makes the class in which Nest finds the guards, pipes, interceptors and filters of a raw tool: it has those of the tool's class. A function has none of its own, and its
+ * class, which bears the id of the tool, stands for it in an `ExecutionContext`.
+ */
+export function rawMethodOf({ type: own, source, declaration: { id = '', input } }: RawTool): LayeredMethod {
+  const type = own ? hostClassOf(own, [CALL]) : hostOf(id, { [CALL]: source && Reflect.get(source, 'execute') });
+  const parameters = input === undefined ? [] : [{ kind: 'input', index: 0, type: undefined } as const];
+  const method: ToolMethod = { property: CALL, options: undefined, parameters, designTypes: [] };
+  recordTypes(type, method.property, [isClass(input) ? input : Object]);
+  return { type, method };
+}
