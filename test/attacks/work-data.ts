@@ -17,8 +17,9 @@ export const HELD = 'test/attacks/work/held';
 export const WORK = ['test/attacks/work', HELD] as const;
 
 const json: z.ZodType<JsonValue> = z.json();
-/** The form of a value in a word; the choices that there are. */
-const form = z.union([z.string(), z.array(z.string())]);
+/** The form of a value in a word; the choices that there are; either of them written by the application. */
+const anyones = z.union([z.string(), z.array(z.string())]);
+const form = z.union([anyones, z.object({ ours: anyones })]);
 const fields = z.record(z.string(), form);
 const workCall = z.object({
   name: z.string(),
@@ -142,7 +143,7 @@ function withText(value: JsonValue, [part, ...others]: readonly string[], text: 
 
 const APPLICATION = { 'x-toolloop-origin': 'application' } as const;
 
-/** What the words stand for. Without an origin a text is from outside, and a value of a closed form is the application's. */
+/** What the words stand for. Without an origin a value is from outside. */
 const FORMS: Readonly<Record<string, JSONSchema7>> = {
   text: { type: 'string' },
   id: { type: 'string', ...APPLICATION },
@@ -174,6 +175,7 @@ function objectOf(given: Fields): JSONSchema7 {
 }
 
 function formOf(given: z.infer<typeof form>): JSONSchema7 {
+  if (typeof given === 'object' && 'ours' in given) return { ...formOf(given.ours), ...APPLICATION };
   if (typeof given !== 'string') return { type: 'string', enum: given };
   const [word = '', minimum, maximum] = given.split(' ');
   if (word === 'integer') return { type: 'integer', minimum: Number(minimum), maximum: Number(maximum) };

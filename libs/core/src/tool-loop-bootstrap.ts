@@ -22,7 +22,7 @@ import { DirectiveRunner } from './directives/directive-runner.js';
 import { DirectiveService } from './directives/directive.service.js';
 import { DEFAULT_RESERVED_ARGUMENTS, FEATURE, unpricedWarning } from './loop/loop-options.js';
 import { LoopSettings } from './loop/loop-settings.js';
-import { unlabelledTexts } from './schema/field-origins.js';
+import { unlabelledFields } from './schema/field-origins.js';
 import { PolicyService } from './runs/policy.service.js';
 import { SubRunPreparation } from './loop/sub-run-preparation.js';
 import { ToolSources } from './sources/tool-sources.js';
@@ -174,13 +174,13 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
   }
 }
 
-/** Finds texts in the results of a tool about which nothing says who wrote them. A sub-run says of itself what its model had read. */
+/** Finds values in the results of a tool about which nothing says who wrote them. A sub-run says of itself what its model had read. */
 function labelFindings({ at, tool: { spec, subRun } }: DirectiveDeclarer): Finding[] {
   const { labels, redaction, outputSchema } = spec;
   const tellsNothing = redaction.kind === 'reveal' && redaction.fields.length === 0;
   if (subRun || tellsNothing || labels.returns === 'trusted') return [];
   const remedy = `Say it with @ToolField({ origin }) or "x-toolloop-origin"; \`returns: 'trusted'\` says it of the whole result.`;
-  return unlabelledTexts(outputSchema).map((place) => ({
+  return unlabelledFields(outputSchema).map((place) => ({
     at,
     problem: place === '' ? 'Nothing says who wrote its result.' : `Nothing says who wrote ${place} of its results.`,
     remedy,

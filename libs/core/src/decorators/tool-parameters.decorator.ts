@@ -135,9 +135,8 @@ export interface ToolFieldOptions {
    */
   readonly nullable?: boolean;
   /**
-   * The writer of a property of a result, and of all below it: the application, the actor of the run, or anyone outside. Without it a boolean, a date and one of listed values are the
-   * application's, and a text is from outside.
-   * @default that of what the property is in, else by its type
+   * The writer of a property of a result, and of all below it: the application, the actor of the run, or anyone outside.
+   * @default that of what the property is in, else 'outside'
    */
   readonly origin?: ValueOrigin;
   /**

@@ -90,8 +90,8 @@ function takenBy({ request, scope: { values } }: Pick<Call, 'request' | 'scope'>
 }
 
 /** The origin of what no field says. A tool that vouches for all of its results does not for what it may repeat of a text that it took. */
-function inheritedOrigin({ tool }: ReadCall, taken: readonly string[]): ValueOrigin | undefined {
-  return isOfApplication(tool) && taken.length === 0 ? 'application' : undefined;
+function inheritedOrigin({ tool }: ReadCall, taken: readonly string[]): ValueOrigin {
+  return isOfApplication(tool) && taken.length === 0 ? 'application' : 'outside';
 }
 
 /** Tells whether a text from outside has chosen what a result is about: then someone outside speaks by every field of it, of whatever origin. */

@@ -66,7 +66,7 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
    * asked only at the call. @default false
    */
   readonly strictListing?: boolean;
-  /** Refuses to start while nothing says who wrote some text in a tool's results: neither `origin` of the field or around it, nor `returns: 'trusted'`. Without it such a text counts as a stranger's. @default false */
+  /** Refuses to start while nothing says who wrote some value in a tool's results: neither `origin` of the field or around it, nor `returns: 'trusted'`. Without it such a value counts as a stranger's. @default false */
   readonly strictLabels?: boolean;
   readonly limits?: Partial<Limits>;
   /** The quotas of a tenant, over all its runs; no loop and no run can widen them. A function is called for every run. @default no quotas */

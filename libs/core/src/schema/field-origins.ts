@@ -15,8 +15,8 @@ const ORIGINS: ReadonlySet<unknown> = new Set<ValueOrigin>(['application', 'acto
 
 /** The circumstances in which a value is read. */
 export interface OriginReading {
-  /** The origin of what no field says; without it, each value has the default of its type. */
-  readonly inherited?: ValueOrigin | undefined;
+  /** The origin of what no field says: a type says how much a value can tell, never who wrote it. @default 'outside' */
+  readonly inherited?: ValueOrigin;
   /** True where someone outside has chosen what is read: then it is all from outside, whatever its fields say. @default false */
   readonly isChosen?: boolean;
   /** The actor of the run, whose own fields count as their words. */
@@ -34,13 +34,13 @@ export interface ReadValue {
 }
 
 /**
- * Counts what someone outside can have said in a value, by its schema. A field has the origin that its schema names, else that of what it is in; else a boolean, a number between bounds,
- * one of listed values and a date are the application's, and anything else is text from outside. Keys that no schema names and the length of a list of nothing but outside values count as
- * text as well.
+ * Counts what someone outside can have said in a value, by its schema. A field has the origin that its schema names, else that of what it is in, else it is from outside. A boolean, a whole number
+ * between bounds, one of listed values and a date cost what their type can tell, a list of them their sum and its length, and anything else is text, which cannot be counted. Keys that no schema
+ * names count as text as well.
  */
 export function readOrigins(value: JsonValue, schema: JSONSchema7 | undefined, reading: OriginReading): ReadValue {
   const walk = new OriginWalk(schema ?? {}, reading);
-  const shown = walk.value(value, schema ?? {}, { inherited: reading.inherited, around: [], pointer: '' });
+  const shown = walk.value(value, schema ?? {}, { inherited: reading.inherited ?? 'outside', around: [], pointer: '' });
   return { shown, outsideBits: walk.bits };
 }
 
@@ -80,13 +80,13 @@ function originProblem(origin: unknown, owner: unknown): Pick<Finding, 'problem'
   };
 }
 
-/** Returns the places of texts in a result about which nothing says who wrote them: the whole result, where it has no schema. Ids, dates and choices are no texts. */
-export function unlabelledTexts(root: JSONSchema7 | undefined): readonly string[] {
+/** Returns the places of values in a result about which nothing says who wrote them: the whole result, where it has no schema. One that can be nothing else than it is tells nothing. */
+export function unlabelledFields(root: JSONSchema7 | undefined): readonly string[] {
   const walk = (given: JSONSchema7Definition, pointer: string, seen: readonly unknown[]): readonly string[] => {
     const schema = resolvedIn(root ?? {}, given);
     if (seen.includes(schema) || [given, schema].some((one) => typeof one === 'object' && originIn(one) !== undefined)) return [];
     const parts = placedParts(schema, pointer);
-    if (parts.length === 0) return mayBeText(schema) ? [pointer] : [];
+    if (parts.length === 0) return schema.const === undefined ? [pointer] : [];
     return parts.flatMap(([place, part]) => walk(part, place, [...seen, schema]));
   };
   return walk(root ?? {}, '', []);
@@ -99,12 +99,6 @@ function placedParts({ properties = {}, items, additionalProperties }: JSONSchem
   ]);
   const others = [items ?? [], additionalProperties || []].flat();
   return named.concat(others.map((one) => [`${pointer}/*`, one]));
-}
-
-function mayBeText(schema: JSONSchema7): boolean {
-  const { type, pattern, format } = schema;
-  const isTyped = type !== undefined && [type].flat().every((one) => one === 'null' || one === 'number' || one === 'integer');
-  return !isTyped && !isClosed(schema) && pattern === undefined && format !== 'uuid';
 }
 
 function someSchema(schema: JSONSchema7Definition, holds: (one: JSONSchema7) => boolean): boolean {
@@ -132,11 +126,11 @@ function isOrigin(value: unknown): value is ValueOrigin {
 interface Surrounding {
   readonly value: JsonObject;
   readonly schema: JSONSchema7;
-  readonly inherited: ValueOrigin | undefined;
+  readonly inherited: ValueOrigin;
 }
 
 interface Place {
-  readonly inherited: ValueOrigin | undefined;
+  readonly inherited: ValueOrigin;
   /** The objects around it, the nearest first. */
   readonly around: readonly Surrounding[];
   /** Its place in the whole, with * for the index of an item; told to what hides, and empty where nothing does. */
@@ -163,7 +157,9 @@ class OriginWalk {
 
   private list(value: readonly JsonValue[], schema: JSONSchema7, place: Place): JsonValue {
     const items = typeof schema.items === 'object' && !Array.isArray(schema.items) ? schema.items : undefined;
-    if (!isVouchedFor(place.inherited) && !this.hasInsideValue(items, place.inherited)) return this.text(value, place);
+    const told = isVouchedFor(place.inherited) ? 'vouched' : this.toldIn(items, place);
+    if (told === 'text') return this.text(value, place);
+    if (told === 'closed') this.bits += lengthBits(value.length, schema);
     return value.map((item) => this.value(item, items, { ...place, pointer: `${place.pointer}/*` }));
   }
 
@@ -184,10 +180,8 @@ class OriginWalk {
   }
 
   private scalar(value: string | number | boolean | null, schema: JSONSchema7, place: Place): JsonValue {
-    const { inherited: origin } = place;
-    if (isVouchedFor(origin)) return value;
+    if (isVouchedFor(place.inherited)) return value;
     const bits = capacityOf(value, schema);
-    if (origin === undefined && (bits !== undefined || isBetweenBounds(value, schema))) return value;
     if (bits === undefined) return this.text(value, place, schema);
     this.bits += bits;
     return value;
@@ -205,7 +199,7 @@ class OriginWalk {
     return value;
   }
 
-  private originOf(given: JSONSchema7Definition | undefined, schema: JSONSchema7, { inherited, around }: Place): ValueOrigin | undefined {
+  private originOf(given: JSONSchema7Definition | undefined, schema: JSONSchema7, { inherited, around }: Place): ValueOrigin {
     if (this.reading.isChosen) return 'outside';
     const named = typeof given === 'object' && originIn(given) !== undefined ? given : schema;
     const origin = originIn(named);
@@ -224,19 +218,16 @@ class OriginWalk {
     return origin === 'application' && isId && String(owner) === this.reading.actorId;
   }
 
-  /** Tells whether a value of a schema has a part that is not text from outside, so that a list of them is the application's own. */
-  private hasInsideValue(
-    given: JSONSchema7Definition | undefined,
-    around: ValueOrigin | undefined,
-    seen: readonly unknown[] = [],
-  ): boolean {
+  /** Tells what each value of a list is: a part of it is vouched for, so that the list is the application's own; it has closed parts, so that the length of the list tells something; or it is text. */
+  private toldIn(given: JSONSchema7Definition | undefined, place: Place, seen: readonly unknown[] = []): 'vouched' | 'closed' | 'text' {
     const schema = this.resolved(given);
-    if (given === undefined || seen.includes(schema)) return false;
-    const origin = this.namedIn(given) ?? around;
-    if (isVouchedFor(origin)) return true;
+    if (given === undefined || seen.includes(schema)) return 'text';
+    const inherited = this.originOf(given, schema, place);
+    if (isVouchedFor(inherited)) return 'vouched';
     const inner = partsOf(schema);
-    if (inner.length > 0) return inner.some((one) => this.hasInsideValue(one, origin, [...seen, schema]));
-    return origin === undefined && isClosed(schema);
+    if (inner.length === 0) return isClosed(schema) ? 'closed' : 'text';
+    const parts = new Set(inner.map((one) => this.toldIn(one, { ...place, inherited }, [...seen, schema])));
+    return (['vouched', 'closed'] as const).find((one) => parts.has(one)) ?? 'text';
   }
 
   private namedIn(given: JSONSchema7Definition | undefined): ValueOrigin | undefined {
@@ -271,34 +262,29 @@ function partsOf({ properties = {}, items = [] }: JSONSchema7): readonly JSONSch
   return Object.values(properties).concat([items].flat());
 }
 
-function isBetweenBounds(value: JsonValue, { minimum, maximum }: JSONSchema7): boolean {
-  return typeof value === 'number' && minimum !== undefined && maximum !== undefined;
-}
-
-/** Tells whether a schema lets no text through. */
+/** Tells whether a schema lets no text through, and no number that could hold one. */
 function isClosed(schema: JSONSchema7): boolean {
-  const { type, format, minimum, maximum } = schema;
+  const { type, format } = schema;
   if (listedIn(schema) !== undefined) return true;
   const [only, ...others] = [type ?? []].flat().filter((one) => one !== 'null');
   if (others.length > 0) return false;
   if (only === 'string') return isTimeFormat(format);
-  return only === 'boolean' || ((only === 'number' || only === 'integer') && minimum !== undefined && maximum !== undefined);
+  return only === 'boolean' || ((only === 'number' || only === 'integer') && numberBits(schema) !== undefined);
 }
 
-function listedIn({ enum: values, const: only }: JSONSchema7): number | undefined {
-  if (values) return values.length;
-  return only === undefined ? undefined : 1;
+function listedIn({ enum: values, const: only }: JSONSchema7): readonly unknown[] | undefined {
+  return values ?? (only === undefined ? undefined : [only]);
 }
 
 /** The most bits of a number that counts as a number; a wider one could hold a message. */
 const MOST_NUMBER_BITS = 20;
 
-/** Returns the bits that a value of a schema can tell: of one of listed values, a boolean, a number between bounds, a date or a time. Undefined for everything else, which is text. */
+/** Returns the bits that a value of a schema can tell: of one of listed values, a boolean, a whole number between bounds, a date or a time. Undefined for everything else, which is text. */
 function capacityOf(value: JsonValue, schema: JSONSchema7): number | undefined {
   const listed = listedIn(schema);
-  if (listed !== undefined) return Math.log2(Math.max(1, listed));
-  if (value === null) return isClosed(schema) ? 1 : undefined;
-  if (typeof value === 'boolean') return 1;
+  if (listed) return listed.includes(value) ? Math.log2(listed.length) : undefined;
+  if (!isClosed(schema)) return undefined;
+  if (value === null || typeof value === 'boolean') return 1;
   if (typeof value === 'number') return numberBits(schema);
   return typeof value === 'string' ? timeBits(value, schema.format) : undefined;
 }
@@ -311,13 +297,19 @@ function numberBits({ type, minimum, maximum, multipleOf }: JSONSchema7): number
   return bits <= MOST_NUMBER_BITS ? bits : undefined;
 }
 
+/** Returns the bits of the length of a list. That of a short one costs less than that of a long one, since no length is the last. */
+function lengthBits(length: number, { minItems = 0, maxItems }: JSONSchema7): number {
+  return minItems === maxItems ? 0 : 2 * Math.floor(Math.log2(length + 1)) + 1;
+}
+
 /** Days of ten thousand years, seconds of a day, and the zones that there are. */
 const DATE_BITS = Math.log2(3_660_000);
 const CLOCK_BITS = Math.log2(86_400);
-const ZONE_BITS = Math.log2(60 * 24);
+const ZONE_BITS = Math.log2(2 * 60 * 24);
 const DIGIT_BITS = Math.log2(10);
-const DATE = String.raw`\d{4}-\d\d-\d\d`;
-const CLOCK = String.raw`\d\d:\d\d(?::\d\d)?(?<fraction>\.\d{1,9})?(?<zone>Z|[+-]\d\d:?\d\d)?`;
+const DATE = String.raw`\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])`;
+const HOUR = String.raw`(?:[01]\d|2[0-3])`;
+const CLOCK = String.raw`${HOUR}:[0-5]\d(?::[0-5]\d)?(?<fraction>\.\d{1,9})?(?<zone>Z|[+-]${HOUR}:?[0-5]\d)?`;
 const TIMES = {
   date: new RegExp(`^${DATE}$`),
   time: new RegExp(`^${CLOCK}$`),

@@ -218,7 +218,7 @@ describe('invariant 15: a text that no model may read', () => {
       description: 'Fetches mails.',
       effect: 'read_only',
       reveal: 'all',
-      outputSchema: { type: 'boolean' },
+      outputSchema: Object.assign({ type: 'boolean' } as const, { 'x-toolloop-origin': 'application' }),
       execute: (_input, context) => {
         context.progress(ATTACK);
         return true;

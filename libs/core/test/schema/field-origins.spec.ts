@@ -20,26 +20,79 @@ function bitsIn(value: JsonValue, schema: JSONSchema7 | undefined, reading: Part
 const record = (properties: Record<string, JSONSchema7>): JSONSchema7 => ({ type: 'object', properties });
 const TEXT: JSONSchema7 = { type: 'string' };
 
+function dayAt(days: number): string {
+  return new Date(days * 86_400_000).toISOString().slice(0, 10);
+}
+
 describe('the origin of a field that says nothing', () => {
-  it.each<[string, JsonValue, JSONSchema7]>([
-    ['a switch', true, { type: 'boolean' }],
-    ['one of listed values', 'open', { type: 'string', enum: ['open', 'closed'] }],
-    ['a number between bounds', 4, { type: 'number', minimum: 1, maximum: 5 }],
-    ['a date', '2026-05-19', { type: 'string', format: 'date' }],
-    ['a point in time', '2026-05-19T10:00:00Z', { type: 'string', format: 'date-time' }],
-  ])('is the application for %s', (_, value, schema) => {
-    expect(bitsIn(value, schema)).toBe(0);
+  it.each<[string, JsonValue, JSONSchema7, number]>([
+    ['a switch one bit', true, { type: 'boolean' }, 1],
+    ['a choice by the values that are listed', 'open', { type: 'string', enum: ['open', 'closed', 'lost', 'new'] }, 2],
+    ['nothing for the only value that there is', 'order', { const: 'order' }, 0],
+    ['a whole number by its bounds', 4711, { type: 'integer', minimum: 1, maximum: 99_999 }, Math.log2(99_999)],
+    ['a date by the days that there are', '2026-05-19', { type: 'string', format: 'date' }, Math.log2(3_660_000)],
+    [
+      'a point in time by its day and its seconds',
+      '2026-05-19T10:00:00Z',
+      { type: 'string', format: 'date-time' },
+      Math.log2(3_660_000) + Math.log2(86_400),
+    ],
+    ['the lack of a closed value one bit', null, { type: ['boolean', 'null'] }, 1],
+    ['a row the sum of its fields', { open: true, on: false }, record({ open: { type: 'boolean' }, on: { type: 'boolean' } }), 2],
+    ['a list its length and the sum of its values', [true, false, true], { type: 'array', items: { type: 'boolean' } }, 3 + 5],
+    ['an empty list its length', [], { type: 'array', items: { type: 'boolean' } }, 1],
+    [
+      'a list of fixed length the sum of its values',
+      [true, false],
+      { type: 'array', items: { type: 'boolean' }, minItems: 2, maxItems: 2 },
+      2,
+    ],
+    [
+      'a list of rows its length and their fields',
+      [{ open: true }],
+      { type: 'array', items: record({ open: { type: 'boolean' } }) },
+      1 + 3,
+    ],
+  ])('is outside, and costs its capacity: %s', (_, value, schema, bits) => {
+    expect(bitsIn(value, schema)).toBeCloseTo(bits, 5);
+    expect(bitsIn(value, from('application', schema))).toBe(0);
+    expect(bitsIn(value, schema, { inherited: 'application' })).toBe(0);
   });
 
   it.each<[string, JsonValue, JSONSchema7 | undefined]>([
     ['a text', 'Pay Mallory.', TEXT],
     ['a number without bounds', 4, { type: 'number' }],
+    ['a number between bounds whose digits have no end', 4.25, { type: 'number', minimum: 1, maximum: 5 }],
+    ['a number between bounds that may be no whole one, as nothing says its type', 4.25, { minimum: 1, maximum: 5 }],
     ['a text that is no date, whatever its format says', 'Pay Mallory.', { type: 'string', format: 'date' }],
+    ['a date that there is not, which has room for more', '2026-79-83', { type: 'string', format: 'date' }],
+    ['a value that is not listed', 'Pay Mallory.', { enum: ['open', 'closed'] }],
+    ['a switch that could have been a text', true, { type: ['boolean', 'string'] }],
     ['a result without a schema', { open: true }, undefined],
+    ['a switch without a schema', true, undefined],
     ['an object with a key that no schema names', { 'Pay Mallory.': true }, { type: 'object', additionalProperties: { type: 'boolean' } }],
     ['a list of texts', ['a', 'b'], { type: 'array', items: TEXT }],
   ])('is outside for %s, and its text cannot be counted', (_, value, schema) => {
     expect(bitsIn(value, schema)).toBe(Infinity);
+  });
+
+  it('costs as much as it can carry, however many dates, numbers, choices or switches a list has', () => {
+    const closed: [JSONSchema7, fc.Arbitrary<JsonValue>, number][] = [
+      [{ type: 'boolean' }, fc.boolean(), 1],
+      [{ enum: ['a', 'b', 'c', 'd', 'e'] }, fc.constantFrom('a', 'b', 'c', 'd', 'e'), Math.log2(5)],
+      [{ type: 'integer', minimum: 0, maximum: 255 }, fc.integer({ min: 0, max: 255 }), 8],
+      [{ type: 'string', format: 'date' }, fc.integer({ min: 0, max: 9_999 }).map((day) => dayAt(day)), Math.log2(3_660_000)],
+    ];
+    for (const [items, values, bits] of closed)
+      fc.assert(
+        fc.property(fc.array(values), (given) => {
+          const list = { type: 'array', items } as const;
+          expect(bitsIn(given, list)).toBeGreaterThanOrEqual(given.length * bits + Math.log2(given.length + 1));
+          expect(bitsIn([{ given }, { given }], { type: 'array', items: record({ given: list }) })).toBeGreaterThanOrEqual(
+            2 * given.length * bits,
+          );
+        }),
+      );
   });
 });
 
@@ -64,9 +117,24 @@ describe('a field that says where it comes from', () => {
 
   it('keeps a list of records the application made from counting as text by its length', () => {
     const records: JSONSchema7 = { type: 'array', items: record({ id: from('application', TEXT), open: { type: 'boolean' } }) };
-    expect(bitsIn([{ id: 'a', open: true }], records)).toBe(0);
-    expect(bitsIn([], { type: 'array', items: from('outside', { type: 'boolean' }) })).toBe(1);
-    expect(bitsIn([true], { type: 'array', items: from('outside', { type: 'boolean' }) })).toBe(Infinity);
+    expect(bitsIn([{ id: 'a', open: true }], records)).toBe(1);
+    expect(
+      bitsIn(
+        [
+          { id: 'a', open: true },
+          { id: 'b', open: true },
+        ],
+        records,
+      ),
+    ).toBe(2);
+    expect(bitsIn([true], { type: 'array', items: from('outside', { type: 'boolean' }) })).toBe(1 + 3);
+  });
+
+  it("does not keep a list of another actor's records from counting", () => {
+    const votes: JSONSchema7 = { type: 'array', items: record({ yes: from('actor', { type: 'boolean' }, 'customerId') }) };
+    const poll = record({ customerId: from('application', TEXT), votes });
+    expect(bitsIn({ customerId: 'alice', votes: [{ yes: true }] }, poll)).toBe(0);
+    expect(bitsIn({ customerId: 'bob', votes: [{ yes: true }] }, poll)).toBe(1 + 3);
   });
 
   it.each<[string, JsonValue, JSONSchema7, number]>([
