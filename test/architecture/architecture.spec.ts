@@ -99,6 +99,13 @@ describe.each(libraries)('libs/%s', (library) => {
     expect(INTERNAL_READERS.includes(library) ? [] : used).toEqual([]);
   });
 
+  it('logs through the logger that writes hidden characters as escapes, if it may read `/internal`', () => {
+    const OWN = 'libs/core/src/findings/logger.ts';
+    const files = INTERNAL_READERS.includes(library) || library === 'core' ? filesOf(`libs/${library}/src`) : [];
+    const ofNest = /import (?:type )?\{[^}]*\bLogger\b[^}]*\} from '@nestjs\/common'/;
+    expect(files.filter((file) => file !== OWN && ofNest.test(readFileSync(file, 'utf8')))).toEqual([]);
+  });
+
   it('declares every package it imports', () => {
     const declared = declaredBy(library);
     const undeclared = imports.filter((found) => {

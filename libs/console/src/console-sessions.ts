@@ -4,13 +4,12 @@ import {
   HttpStatus,
   Inject,
   Injectable,
-  Logger,
   type OnApplicationBootstrap,
   type OnModuleInit,
   UnauthorizedException,
 } from '@nestjs/common';
 import { type AbstractHttpAdapter, ApplicationConfig, HttpAdapterHost, ModuleRef } from '@nestjs/core';
-import { ActorIdentity, parseJson, RunOpener } from '@toolloop/core/internal';
+import { ActorIdentity, Logger, parseJson, RunOpener } from '@toolloop/core/internal';
 import { type Caller, Callers, type HttpRequest } from '@toolloop/http';
 import { isRecord } from '@toolloop/protocol';
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';

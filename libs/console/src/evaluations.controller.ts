@@ -8,7 +8,6 @@ import {
   Get,
   Inject,
   Injectable,
-  Logger,
   NotFoundException,
   Param,
   Post,
@@ -17,7 +16,7 @@ import {
   ValidationPipe,
 } from '@nestjs/common';
 import { PendingService } from '@toolloop/core';
-import { ActorIdentity, Operators, parseJson } from '@toolloop/core/internal';
+import { ActorIdentity, Logger, Operators, parseJson } from '@toolloop/core/internal';
 import { RunService } from '@toolloop/core/runs';
 import { type Caller, CallerGuard, CurrentCaller, MayBeAbsent, ToolLoopExceptionFilter } from '@toolloop/http';
 import { type EvalReport, isRecord, type Verdict } from '@toolloop/protocol';

@@ -1,7 +1,8 @@
-import { Injectable, Logger, type OnApplicationBootstrap } from '@nestjs/common';
+import { Injectable, type OnApplicationBootstrap } from '@nestjs/common';
 import { type AnnouncedTools, ToolCatalog } from './catalog/tool-catalog.js';
 import type { CatalogEntry } from './catalog/tool-selection.js';
 import { ToolExplorer, listedRaw } from './discovery/tool-explorer.js';
+import { Logger } from './findings/logger.js';
 import { DeclaredToolAdmission } from './injection/declared-tools.js';
 import { ToolFeature } from './discovery/tool-feature.js';
 import { BoundedStores } from './execution/bounded-stores.js';

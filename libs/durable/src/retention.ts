@@ -1,5 +1,5 @@
-import { asStoreAttempt } from '@toolloop/core/internal';
-import { Injectable, Logger, type BeforeApplicationShutdown, type OnApplicationBootstrap } from '@nestjs/common';
+import { asStoreAttempt, Logger } from '@toolloop/core/internal';
+import { Injectable, type BeforeApplicationShutdown, type OnApplicationBootstrap } from '@nestjs/common';
 import { Database } from './database/database.js';
 import type { Retention } from './durable-options.js';
 import { withdrawPending } from './stores/sql-pending-store.js';

@@ -1,5 +1,6 @@
 import { STATUS_CODES } from 'node:http';
-import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException, Injectable, Logger } from '@nestjs/common';
+import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException, Injectable } from '@nestjs/common';
+import { Logger } from '@toolloop/core/internal';
 import { HttpAdapterHost } from '@nestjs/core';
 import { InvalidRequestError, ModelError, OperatorError, PendingError, RunElsewhereError, RunError } from '@toolloop/core';
 import { AuditError } from '@toolloop/core/audit';

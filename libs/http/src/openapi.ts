@@ -1,6 +1,6 @@
-import { Logger, RequestMethod, type Type } from '@nestjs/common';
+import { RequestMethod, type Type } from '@nestjs/common';
 import { METHOD_METADATA } from '@nestjs/common/constants';
-import { dtoSchema } from '@toolloop/core/internal';
+import { dtoSchema, Logger } from '@toolloop/core/internal';
 import { isObject } from '@toolloop/protocol';
 import type * as Swagger from '@nestjs/swagger';
 import { ANSWERS, type AnswerName, type AnswerSchema } from './answers.js';

@@ -3,7 +3,6 @@ import {
   type FactoryProvider,
   type INestApplicationContext,
   Injectable,
-  Logger,
   Module,
   type ModuleMetadata,
   type OnApplicationBootstrap,
@@ -15,7 +14,7 @@ import {
 import { DiscoveryModule, DiscoveryService, ModuleRef } from '@nestjs/core';
 import { ConfigurationError, type EntityContext, EntityResolver, type Finding, type RawTool, ToolEntityResolver } from '@toolloop/core';
 import { ToolRegistry } from '@toolloop/core/catalog';
-import { providerOptionsOf, toolMethodsOf } from '@toolloop/core/internal';
+import { Logger, providerOptionsOf, toolMethodsOf } from '@toolloop/core/internal';
 import { ToolLoopStores } from '@toolloop/core/stores';
 import { all, fromKept, where } from './filter.js';
 import { readTool } from './read-action.js';

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { Logger } from '@nestjs/common';
 import { type JsonValue, StorageUnavailableError, timestampOfNow } from '@toolloop/protocol';
 import { type PendingAnswer, type Pending, PendingWitness, type RefusedAnswer } from '../contracts/pending.js';
 import {
@@ -12,6 +11,7 @@ import {
   type AuditSubject,
   type SignedAuditHead,
 } from '../contracts/audit.js';
+import { Logger } from '../findings/logger.js';
 import { genesisOf, isAuthentic, sealed, shownArguments, signedHead, toAuditLine } from './audit-entry.js';
 import { AUDIT, AuditKeyring, type AuditOptions } from './audit-options.js';
 import { KeyedMutex } from '../pending/keyed-mutex.js';

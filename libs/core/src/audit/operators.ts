@@ -1,8 +1,8 @@
-import { Logger } from '@nestjs/common';
 import type { JsonObject } from '@toolloop/protocol';
 import type { AuditEvent } from '../contracts/audit.js';
 import { type Operator, type OperatorAction, OperatorError, type OperatorRule } from '../contracts/operator.js';
 import type { RegisteredActor } from '../contracts/tool-call.js';
+import { Logger } from '../findings/logger.js';
 import type { ActorIdentity } from '../policy/actor-identity.js';
 import type { AuditTrail } from './audit-trail.js';
 

@@ -1,4 +1,4 @@
-import { HttpException, Inject, Injectable, Logger, Optional } from '@nestjs/common';
+import { HttpException, Inject, Injectable, Optional } from '@nestjs/common';
 import {
   type DirectiveRequest,
   isJsonList,
@@ -28,6 +28,7 @@ import {
 } from '../execution/call.js';
 import { answeredFor, failed, shownArguments } from '../execution/describe.js';
 import { CallPreview } from '../execution/preview.js';
+import { Logger } from '../findings/logger.js';
 import { type ToolLoopOptions, TOOL_LOOP_OPTIONS } from '../loop/loop-options.js';
 import { type DataPolicyEngine, CompiledPolicy, subjectOf } from '../policy/policy-engine.js';
 import { sha256, toJson } from '../schema/canonical-json.js';

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { type BeforeApplicationShutdown, Injectable, Logger, Optional } from '@nestjs/common';
+import { type BeforeApplicationShutdown, Injectable, Optional } from '@nestjs/common';
 import {
   type DirectiveEventType,
   type JsonObject,
@@ -31,6 +31,7 @@ import { CallFailure, Interruption, unexplained, withinTime } from '../execution
 import type { PlacedCall, ExecutionScope } from '../execution/call.js';
 import { longerThanStores } from '../execution/store-calls.js';
 import { ToolRunner } from '../execution/tool-runner.js';
+import { Logger } from '../findings/logger.js';
 import type { ToolLoopOptions } from '../loop/loop-options.js';
 import { LoopSettings } from '../loop/loop-settings.js';
 import { ActorIdentity } from '../policy/actor-identity.js';

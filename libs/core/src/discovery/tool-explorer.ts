@@ -1,4 +1,4 @@
-import { Injectable, Logger, type Type } from '@nestjs/common';
+import { Injectable, type Type } from '@nestjs/common';
 import { ApplicationConfig, DiscoveryService, ExternalContextCreator, ModulesContainer } from '@nestjs/core';
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
 import type { Module } from '@nestjs/core/injector/module.js';
@@ -10,6 +10,7 @@ import type { ToolCallContext } from '../contracts/tool-call.js';
 import { isCallable, RawTool } from '../decorators/raw-tool.js';
 import { hasDecoratedMembers, providerOptionsOf, type ToolMethod, toolMethodsOf } from '../decorators/tool-metadata.js';
 import { TOOL_PROVIDER, type ToolProviderOptions } from '../decorators/tool-provider.decorator.js';
+import { Logger } from '../findings/logger.js';
 import { inWords } from '../findings/options.js';
 import { ProjectionCompiler } from '../schema/result-projection.js';
 import { SchemaValidators } from '../schema/validators.js';

@@ -1,7 +1,7 @@
-import { Logger } from '@nestjs/common';
 import type { MessageLabels, ValueOrigin } from '@toolloop/protocol';
 import type { Toolset } from '../catalog/toolset.js';
 import type { PolicyEngine } from '../contracts/policy.js';
+import { Logger } from '../findings/logger.js';
 import { namesOutsiders } from '../schema/field-origins.js';
 import {
   type AccountAddition,

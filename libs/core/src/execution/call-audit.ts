@@ -1,10 +1,10 @@
-import { Logger } from '@nestjs/common';
 import type { ToolInvocationRecord } from '@toolloop/protocol';
 import type { AuditDraft, AuditTrail } from '../audit/audit-trail.js';
 import type { Pending, PendingOf } from '../contracts/pending.js';
 import type { AuditEvent, AuditSubject } from '../contracts/audit.js';
 import type { DirectiveIntent } from '../contracts/directive.js';
 import type { Tool } from '../contracts/tool.js';
+import { Logger } from '../findings/logger.js';
 import type { Call, DecidedCall, ExecutionScope, ReadCall, ToolOutcome } from './call.js';
 import { outsideOfRuns, untilRunCloses, whileRunLives } from './store-calls.js';
 

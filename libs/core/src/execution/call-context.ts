@@ -1,10 +1,11 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setImmediate as turn } from 'node:timers/promises';
-import { Injectable, Logger, Optional } from '@nestjs/common';
+import { Injectable, Optional } from '@nestjs/common';
 import { ToolError } from '@toolloop/protocol';
 import type { JournalKey } from '../contracts/stores.js';
 import { ConnectionBroker, type Credential, Secret, type ToolCallContext, withoutAttachments } from '../contracts/tool-call.js';
 import type { ResultProjector, Tool } from '../contracts/tool.js';
+import { Logger } from '../findings/logger.js';
 import { PendingError } from '../pending/pending-reply.js';
 import { PendingService } from '../pending/pending.service.js';
 import { type CallUnderWay, DataPolicyEngine, decide, subjectOf } from '../policy/policy-engine.js';

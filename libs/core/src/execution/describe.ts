@@ -1,4 +1,3 @@
-import { Logger } from '@nestjs/common';
 import {
   type Audience,
   isJsonObject,
@@ -15,6 +14,7 @@ import {
 import type { JournalOutcome } from '../contracts/stores.js';
 import type { Attachment } from '../contracts/tool-call.js';
 import type { BothProjections, ProjectionObserver, Tool } from '../contracts/tool.js';
+import { Logger } from '../findings/logger.js';
 import { isPermitted } from '../policy/policy-engine.js';
 import { hiddenFailure, readByFields, toldAnswer } from './hide-values.js';
 import { ProjectionError } from '../schema/reveal.js';

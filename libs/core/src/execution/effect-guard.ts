@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
-import { Logger } from '@nestjs/common';
 import type { ToolFailure } from '@toolloop/protocol';
 import { isUsable, type PendingAnswer, type PendingApproval } from '../contracts/pending.js';
 import type { CallJournal, JournalClaim, JournalHold, JournalOutcome, JournalStart } from '../contracts/stores.js';
 import type { Tool } from '../contracts/tool.js';
+import { Logger } from '../findings/logger.js';
 import { isExpired } from '../pending/pending.service.js';
 import { type ApprovalQuestion, type AskedApprovals, unaskableReason } from './approvals.js';
 import type { BoundedStores } from './bounded-stores.js';

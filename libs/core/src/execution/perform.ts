@@ -1,5 +1,4 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { Logger } from '@nestjs/common';
 import {
   type JsonObject,
   type JsonValue,
@@ -10,6 +9,7 @@ import {
   type ToolInvocationRecord,
 } from '@toolloop/protocol';
 import type { JournalOutcome } from '../contracts/stores.js';
+import { Logger } from '../findings/logger.js';
 import { fromCanonical } from '../schema/canonical-json.js';
 import { isRepeatable } from './call-context.js';
 import {

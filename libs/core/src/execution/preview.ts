@@ -1,4 +1,3 @@
-import { Logger } from '@nestjs/common';
 import {
   isJsonList,
   isJsonObject,
@@ -11,6 +10,7 @@ import {
 } from '@toolloop/protocol';
 import type { ToolCallContext } from '../contracts/tool-call.js';
 import { isRefusal, type ToolWord } from '../contracts/tool.js';
+import { Logger } from '../findings/logger.js';
 import { fromCanonical } from '../schema/canonical-json.js';
 import { compileReveal } from '../schema/reveal.js';
 import type { CallContextFactory } from './call-context.js';

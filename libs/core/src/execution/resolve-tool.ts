@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { HttpException, Logger } from '@nestjs/common';
+import { HttpException } from '@nestjs/common';
 import { type Decision, type JsonObject, ToolError, type ToolFailure } from '@toolloop/protocol';
 import type { ToolCatalog } from '../catalog/tool-catalog.js';
 import { wayBack } from '../catalog/tool-removals.js';
@@ -9,6 +9,7 @@ import type { RemovalCause } from '../contracts/injection.js';
 import type { RunContext, TenantDirectory } from '../contracts/tool-call.js';
 import { isRefusal, type Tool, type ToolRehydration, type ToolSurface, type ToolWord } from '../contracts/tool.js';
 import { ForeignEntityError } from '../discovery/entity-registry.js';
+import { Logger } from '../findings/logger.js';
 import { decide, isPermitted, subjectOf } from '../policy/policy-engine.js';
 import type { Limits } from '../contracts/limits.js';
 import { CallFailure, failureOf, Interruption, interruptionFailure, linkSignal, untilAborted } from './call-failure.js';

@@ -1,7 +1,7 @@
-import { Logger } from '@nestjs/common';
 import type { ToolInvocationRecord } from '@toolloop/protocol';
 import type { LoopHooks, LoopIteration, ToolStart } from '../contracts/hooks.js';
 import type { RunContext } from '../contracts/tool-call.js';
+import { Logger } from '../findings/logger.js';
 import { compactJson } from '../schema/canonical-json.js';
 import type { AuthorisedCall, Call, CallHooks } from './call.js';
 import { shownArguments } from './describe.js';

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { Logger } from '@nestjs/common';
 import { StorageUnavailableError } from '@toolloop/protocol';
+import { Logger } from '../findings/logger.js';
 import { Interruption, untilAborted } from './call-failure.js';
 
 /** The time for an interrupted run to store its last entries. A store that answers later still stores them. */

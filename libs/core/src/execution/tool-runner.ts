@@ -1,4 +1,4 @@
-import { Injectable, Logger, type OnModuleInit, Optional } from '@nestjs/common';
+import { Injectable, type OnModuleInit, Optional } from '@nestjs/common';
 import { StorageUnavailableError, visible } from '@toolloop/protocol';
 import { AuditTrail } from '../audit/audit-trail.js';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
@@ -12,6 +12,7 @@ import {
 import { Instrumentation, type InstrumentedToolCall } from '../contracts/hooks.js';
 import type { Tool } from '../contracts/tool.js';
 import { ToolExplorer } from '../discovery/tool-explorer.js';
+import { Logger } from '../findings/logger.js';
 import { SchemaValidators } from '../schema/validators.js';
 import { AskedApprovals, AskedRehearsals } from './approvals.js';
 import { AskedBeforehand, AskedQuestions, ClientCalls } from './asked-values.js';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import { Logger } from '@nestjs/common';
 import { isRecord, type LanguageModel, type Message, type ModelRequest } from '@toolloop/protocol';
 import { type HistoryContext, type HistoryCut, HistoryPolicy } from '../contracts/history.js';
+import { Logger } from '../findings/logger.js';
 import { defineOptions, MODEL, TEXT } from '../findings/options.js';
 import { cutPoints, type Extent } from '../loop/history-step.js';
 import { MESSAGE_EXTENT, type MessageExtent, toExtent, TOKEN_EXTENT, type TokenExtent } from './bounded.js';

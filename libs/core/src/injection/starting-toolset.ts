@@ -1,4 +1,3 @@
-import { Logger } from '@nestjs/common';
 import type { Decision, ToolSpec } from '@toolloop/protocol';
 import type { ToolCatalog } from '../catalog/tool-catalog.js';
 import { selects, selectsClass } from '../catalog/tool-selection.js';
@@ -7,6 +6,7 @@ import type { EntitySurface, RunBeginning, ToolInjection, ToolInjectionStrategy 
 import type { LoopRequest, ToolSelector } from '../contracts/loop-request.js';
 import type { InformationFlow } from '../contracts/policy.js';
 import type { Tool } from '../contracts/tool.js';
+import { Logger } from '../findings/logger.js';
 import { decide, isPermitted, subjectOf } from '../policy/policy-engine.js';
 import { revisionOf } from '../policy/rules.js';
 import { SpendingLedger } from '../policy/spending.js';

@@ -45,6 +45,7 @@ export {
   wholeFrom,
 } from '../findings/options.js';
 export type { OptionRule, OptionTable } from '../findings/options.js';
+export { Logger } from '../findings/logger.js';
 export { isGiven } from '../schema/property-metadata.js';
 export { dtoSchema } from '../schema/dto-schema.js';
 export { exposedPropertiesOf } from '../schema/exposed-properties.js';

@@ -1,10 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { Logger } from '@nestjs/common';
 import type { LoopEventBody, Message } from '@toolloop/protocol';
 import { type ConversationKey, type ConversationStore, type LeftInput, nameOf } from '../contracts/conversation.js';
 import type { RunHandle } from '../contracts/loop-request.js';
 import { untilAborted } from '../execution/call-failure.js';
 import { outsideOfRuns, untilRunCloses } from '../execution/store-calls.js';
+import { Logger } from '../findings/logger.js';
 import { KeyedMutex } from '../pending/keyed-mutex.js';
 
 /** A run that has its turn, or waits for it. */

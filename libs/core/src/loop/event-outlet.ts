@@ -1,4 +1,3 @@
-import { Logger } from '@nestjs/common';
 import {
   InvalidRequestError,
   type LoopEvent,
@@ -13,6 +12,7 @@ import type { LoopRequest } from '../contracts/loop-request.js';
 import type { RunInputEntry } from '../contracts/stores.js';
 import { Interruption, withinTime } from '../execution/call-failure.js';
 import { untilRunCloses } from '../execution/store-calls.js';
+import { Logger } from '../findings/logger.js';
 import { list, NUMBER, object, optional, TEXT } from '../schema/saved-form.js';
 import { asSaid } from './loop-state.js';
 

@@ -1,7 +1,7 @@
-import { Logger } from '@nestjs/common';
 import { addUsage, AnswerFold, type LanguageModel, type Message, ModelError, type ModelRequest, type Usage } from '@toolloop/protocol';
 import type { HistoryCut } from '../contracts/history.js';
 import { Interruption, linkSignal, untilAborted } from '../execution/call-failure.js';
+import { Logger } from '../findings/logger.js';
 import type { LiveRun } from './live-run.js';
 import { LoopSettings } from './loop-settings.js';
 import { type AppliedCut, finishFor, type LoopState } from './loop-state.js';

@@ -1,4 +1,3 @@
-import { Logger } from '@nestjs/common';
 import {
   InvalidRequestError,
   type LoopEvent,
@@ -16,6 +15,7 @@ import type { RunJournal } from '../contracts/stores.js';
 import type { ConversationKey, ConversationStore, LeftInput } from '../contracts/conversation.js';
 import type { TenantDirectory } from '../contracts/tool-call.js';
 import { Interruption, type LinkedSignal, linkSignal, untilAborted } from '../execution/call-failure.js';
+import { Logger } from '../findings/logger.js';
 import { offeredBy, withOffered } from '../injection/conversation-entities.js';
 import { toolNotes } from '../injection/tool-notes.js';
 import { strictlyListed, UNKNOWN_TENANT } from '../execution/resolve-tool.js';

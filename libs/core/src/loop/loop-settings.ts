@@ -1,4 +1,4 @@
-import { Inject, Injectable, Logger } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { ConfigurationError, type Finding, InvalidRequestError, isRecord, type LanguageModel } from '@toolloop/protocol';
 import { AnnouncedTools, ToolCatalog } from '../catalog/tool-catalog.js';
 import type { ToolInjection } from '../contracts/injection.js';
@@ -18,6 +18,7 @@ import {
 } from '../discovery/contributed-tools.js';
 import type { ExecutionScope } from '../execution/call.js';
 import { RunHooks } from '../execution/run-hooks.js';
+import { Logger } from '../findings/logger.js';
 import { RunMeter } from '../usage/run-meter.js';
 import { UsageLedger } from '../usage/usage-ledger.js';
 import { defineOptions, inWords } from '../findings/options.js';

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import type { Logger } from '@nestjs/common';
 import {
   type AssistantMessage,
   type Citation,
@@ -29,6 +28,7 @@ import type { HistoryCut } from '../contracts/history.js';
 import type { LoopRequest } from '../contracts/loop-request.js';
 import { Interruption } from '../execution/call-failure.js';
 import type { SubRunCheckpoint, ToolOutcome } from '../execution/call.js';
+import type { Logger } from '../findings/logger.js';
 import { answerForReader, REFERENCE_MARK } from '../policy/value-references.js';
 import type { StructuredOutput } from './structured-answer.js';
 import { toJson } from '../schema/canonical-json.js';

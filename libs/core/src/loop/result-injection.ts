@@ -1,10 +1,10 @@
-import { Logger } from '@nestjs/common';
 import { isRecord, type Message, type ToolCall, type ToolInvocationRecord } from '@toolloop/protocol';
 import type { Toolset } from '../catalog/toolset.js';
 import type { InjectionResult, ToolInjection, ToolInjectionStrategy } from '../contracts/injection.js';
 import type { Tool } from '../contracts/tool.js';
 import { withinTime } from '../execution/call-failure.js';
 import type { ToolOutcome } from '../execution/call.js';
+import { Logger } from '../findings/logger.js';
 import { type AppliedInjection, applyInjection, roomIn } from '../injection/apply-injection.js';
 import type { ShownResult } from '../injection/entity-tools.js';
 import { triggersMatchedBy, triggersOf } from '../strategies/triggers.js';

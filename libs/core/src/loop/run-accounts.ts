@@ -1,4 +1,3 @@
-import { Logger } from '@nestjs/common';
 import type {
   Decision,
   FinishReason,
@@ -14,6 +13,7 @@ import type {
 import type { Limits } from '../contracts/limits.js';
 import type { Toolset } from '../catalog/toolset.js';
 import { type InformationFlow, type PolicyActor, PolicyEngine } from '../contracts/policy.js';
+import { Logger } from '../findings/logger.js';
 import { labelsOfBits, type MessageFlow } from '../policy/flow.js';
 import { type ApprovalMode, revisionOf } from '../policy/rules.js';
 import { showsUnpinned } from '../policy/vouched-tools.js';

@@ -1,4 +1,4 @@
-import { type BeforeApplicationShutdown, Injectable, Logger, type OnModuleDestroy, ServiceUnavailableException } from '@nestjs/common';
+import { type BeforeApplicationShutdown, Injectable, type OnModuleDestroy, ServiceUnavailableException } from '@nestjs/common';
 import {
   type FinishReason,
   InvalidRequestError,
@@ -25,6 +25,7 @@ import { type SubRunCheckpoint, type SubRunCall, type SubRunEnding, SubRunProces
 import { UNKNOWN_TENANT } from '../execution/resolve-tool.js';
 import { cut } from '../execution/result-pages.js';
 import { hasChangedThings } from '../execution/sub-run-call.js';
+import { Logger } from '../findings/logger.js';
 import { toJsonObject } from '../schema/canonical-json.js';
 import { ConversationTurns } from './conversation-turns.js';
 import { FinishedRun } from './loop-state.js';

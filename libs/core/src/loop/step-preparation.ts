@@ -1,4 +1,3 @@
-import { Logger } from '@nestjs/common';
 import { InvalidRequestError, type Message, type ModelRequest, type ToolChoice, type ToolSpec } from '@toolloop/protocol';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 import { isByClass, isGlob, isToolPredicate, selects } from '../catalog/tool-selection.js';
@@ -8,6 +7,7 @@ import { type FinishedStep, STEP_CHANGE, type StepChange, type StopCondition, ty
 import type { Tool } from '../contracts/tool.js';
 import { linkSignal, untilAborted } from '../execution/call-failure.js';
 import { callable } from '../execution/resolve-tool.js';
+import { Logger } from '../findings/logger.js';
 import { applyInjection } from '../injection/apply-injection.js';
 import { CLIENT_SOURCE } from '../injection/declared-tools.js';
 import { toolNotes } from '../injection/tool-notes.js';

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { Inject, Injectable, Logger } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { type FinishReason, InvalidRequestError } from '@toolloop/protocol';
 import { Toolset } from '../catalog/toolset.js';
 import type { RunHandle } from '../contracts/loop-request.js';
@@ -8,6 +8,7 @@ import { type NewRun, type RunEntry, type RunHold, type RunLog, RunLostError, ty
 import type { RunContext } from '../contracts/tool-call.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
 import { outsideOfRuns, untilRunCloses } from '../execution/store-calls.js';
+import { Logger } from '../findings/logger.js';
 import { withdrawPending } from '../pending/pending.service.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 import { fromRunEntries, suspendedEntry } from './run-log.js';

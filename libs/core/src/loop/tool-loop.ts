@@ -1,8 +1,9 @@
-import { Injectable, Logger } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { addUsage, type Message, type ModelFinishReason, StorageUnavailableError, timestampOfNow, type ToolCall } from '@toolloop/protocol';
 import { EMPTY, expand, from, last, lastValueFrom, type Observable, of } from 'rxjs';
 import type { Toolset } from '../catalog/toolset.js';
 import { Interruption } from '../execution/call-failure.js';
+import { Logger } from '../findings/logger.js';
 import type { LiveRun } from './live-run.js';
 import {
   assistantMessage,

@@ -1,4 +1,3 @@
-import { Logger } from '@nestjs/common';
 import type { DirectiveStatus } from '@toolloop/protocol';
 import { type Observable, Subject } from 'rxjs';
 import {
@@ -18,6 +17,7 @@ import {
   toDirectiveEvent,
 } from '../contracts/directive.js';
 import { isHeldBy, type LeaseRequest, nextLease } from '../contracts/lease.js';
+import { Logger } from '../findings/logger.js';
 
 const MOST_DIRECTIVES = 10_000;
 const OPEN = new Set<DirectiveStatus>(['pending', 'performing', 'unknown_outcome']);

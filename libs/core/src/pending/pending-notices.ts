@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { Logger, type OnApplicationBootstrap, type OnModuleDestroy } from '@nestjs/common';
+import { type OnApplicationBootstrap, type OnModuleDestroy } from '@nestjs/common';
 import type { ApprovalTerms } from '@toolloop/protocol';
 import { type DueNotice, Notifier, type Pending, type PendingNotice, type PendingStore } from '../contracts/pending.js';
 import type { ToolExplorer } from '../discovery/tool-explorer.js';
+import { Logger } from '../findings/logger.js';
 
 const REMIND_AFTER_MS = 14_400_000;
 

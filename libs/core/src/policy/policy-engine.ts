@@ -1,4 +1,3 @@
-import { Logger } from '@nestjs/common';
 import { type ApprovalTerms, ConfigurationError, type Decision, StorageUnavailableError } from '@toolloop/protocol';
 import { Subject } from 'rxjs';
 import type { ToolCatalog } from '../catalog/tool-catalog.js';
@@ -16,6 +15,7 @@ import {
 } from '../contracts/policy.js';
 import type { PolicyScope, PolicyState, PolicyStop, PolicyVersion } from '../contracts/policy-store.js';
 import type { Tool } from '../contracts/tool.js';
+import { Logger } from '../findings/logger.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import { alwaysTrusting } from './commitments.js';

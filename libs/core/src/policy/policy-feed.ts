@@ -1,9 +1,9 @@
-import { Logger } from '@nestjs/common';
 import type { Decision, Finding } from '@toolloop/protocol';
 import type { Subscription } from 'rxjs';
 import { type PolicyActor, PolicyEngine, type PolicySubject } from '../contracts/policy.js';
 import { POLICY_TRUST_MS, type PolicySign, type PolicyState, type PolicyStore, type PolicyVersion } from '../contracts/policy-store.js';
 import type { RunLog } from '../contracts/stores.js';
+import { Logger } from '../findings/logger.js';
 import type { DataPolicyEngine } from './policy-engine.js';
 
 /** Denies what is stopped, behind an engine of the application's own, which decides everything else. */

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
-import { Logger } from '@nestjs/common';
 import { isRecord, TOOL_EFFECTS, type ToolEffect, type ToolOrigin, type ToolSpec } from '@toolloop/protocol';
 import type { Toolset } from '../catalog/toolset.js';
 import type { Policy, PolicyEngine, VouchedTool } from '../contracts/policy.js';
 import { type Tool } from '../contracts/tool.js';
+import { Logger } from '../findings/logger.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 
 /** A tool as the policy of some time labels it. */

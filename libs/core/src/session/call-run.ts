@@ -1,10 +1,10 @@
-import { Logger } from '@nestjs/common';
 import { type LoopEventBody, type Message, RunError, type ToolCall } from '@toolloop/protocol';
 import { Toolset } from '../catalog/toolset.js';
 import type { SessionCallOptions } from '../contracts/session.js';
 import { Interruption, type LinkedSignal, linkSignal } from '../execution/call-failure.js';
 import { strictlyListed } from '../execution/resolve-tool.js';
 import { asRun } from '../execution/store-calls.js';
+import { Logger } from '../findings/logger.js';
 import { EventOutlet, RunInputs } from '../loop/event-outlet.js';
 import { LiveRun } from '../loop/live-run.js';
 import type { RunParts } from '../loop/loop-run.js';

@@ -1,4 +1,3 @@
-import { Logger } from '@nestjs/common';
 import { InvalidRequestError, type JsonObject, type Message, type MessageLabels, type ToolCall, type ToolSpec } from '@toolloop/protocol';
 import { Observable, Subject } from 'rxjs';
 import type { Toolset } from '../catalog/toolset.js';
@@ -13,6 +12,7 @@ import {
 } from '../contracts/session.js';
 import { Interruption, type LinkedSignal, linkSignal } from '../execution/call-failure.js';
 import { asRun } from '../execution/store-calls.js';
+import { Logger } from '../findings/logger.js';
 import { RunInputs } from '../loop/event-outlet.js';
 import { LiveRun, type OwnScope } from '../loop/live-run.js';
 import type { RunParts } from '../loop/loop-run.js';

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { Logger } from '@nestjs/common';
 import { isObject, type ToolOrigin } from '@toolloop/protocol';
 import { isObservable, type Subscription } from 'rxjs';
 import type { SourceOptions, SourceStatus, SourceTool, ToolSource } from '../contracts/source.js';
 import { Interruption, linkSignal, untilAborted } from '../execution/call-failure.js';
+import { Logger } from '../findings/logger.js';
 import type { Admission, SourceAdmission } from './source-admission.js';
 
 const logger = new Logger('ToolSources');

@@ -1,11 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { Logger } from '@nestjs/common';
 import type { Finding, ToolOrigin } from '@toolloop/protocol';
 import type { ToolCatalog } from '../catalog/tool-catalog.js';
 import { type CatalogEntry, isUnder } from '../catalog/tool-selection.js';
 import type { QuarantinedTool } from '../contracts/source.js';
 import type { Tool } from '../contracts/tool.js';
 import { type Contribution, isRefused, isTool, noToolFinding, placeOf, shownId } from '../discovery/contributed-tools.js';
+import { Logger } from '../findings/logger.js';
 import type { LoopSettings } from '../loop/loop-settings.js';
 import { canonicalDeclaration } from '../schema/canonical-json.js';
 

@@ -1,4 +1,4 @@
-import { type BeforeApplicationShutdown, Injectable, Logger, Optional } from '@nestjs/common';
+import { type BeforeApplicationShutdown, Injectable, Optional } from '@nestjs/common';
 import { type Finding, InvalidRequestError, type JsonObject, type ToolOrigin } from '@toolloop/protocol';
 import type { Subscription } from 'rxjs';
 import { AuditTrail } from '../audit/audit-trail.js';
@@ -9,6 +9,7 @@ import type { Operator } from '../contracts/operator.js';
 import { DEFAULT_SOURCES, type SourceOptions, SOURCES, type SourceStatus, type ToolSource } from '../contracts/source.js';
 import { foldedId } from '../discovery/tool-names.js';
 import { Interruption, withinTime } from '../execution/call-failure.js';
+import { Logger } from '../findings/logger.js';
 import { LoopSettings } from '../loop/loop-settings.js';
 import { DataPolicyEngine } from '../policy/policy-engine.js';
 import { LivingSource } from './living-source.js';

@@ -1,7 +1,7 @@
-import { Logger } from '@nestjs/common';
 import type { ToolInvocationRecord } from '@toolloop/protocol';
 import { isNamed } from '../catalog/tool-selection.js';
 import type { InjectionResult, MatchedTriggers, ToolInjectionStrategy } from '../contracts/injection.js';
+import { Logger } from '../findings/logger.js';
 import { either, listOf, TEXT } from '../findings/options.js';
 
 /** The conditions of a trigger. All given ones must hold for one result. */

@@ -1,9 +1,9 @@
-import { Logger } from '@nestjs/common';
 import { randomUUID } from 'node:crypto';
 import { type FinishReason, StorageUnavailableError, type ToolFailure, type Usage } from '@toolloop/protocol';
 import type { Quota } from '../contracts/limits.js';
 import type { UsageAmounts, UsageIncrement, UsageKey, UsageWindow } from '../contracts/usage.js';
 import { Interruption, interruptionFailure, untilAborted } from '../execution/call-failure.js';
+import { Logger } from '../findings/logger.js';
 import type { UsageLedger } from './usage-ledger.js';
 
 /** The number of calls that may be made, and the end of the run for those beyond. */

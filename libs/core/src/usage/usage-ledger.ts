@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { type BeforeApplicationShutdown, Injectable, Logger } from '@nestjs/common';
+import { type BeforeApplicationShutdown, Injectable } from '@nestjs/common';
 import { StorageUnavailableError } from '@toolloop/protocol';
 import type { UsageBatch, UsageIncrement, UsageStore, UsageWindow } from '../contracts/usage.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
 import { outsideOfRuns } from '../execution/store-calls.js';
+import { Logger } from '../findings/logger.js';
 
 /** The time for which uses are collected into one write. What a process that is killed has not written is lost. */
 const FLUSH_MS = 1_000;

@@ -2,7 +2,7 @@ import { chmod, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import type { PGlite, PGliteInterface, QueryOptions, Results, Transaction } from '@electric-sql/pglite';
-import { Logger } from '@nestjs/common';
+import { Logger } from '@toolloop/core/internal';
 import { type CustomTypesConfig, types as defaults, type QueryConfig, type QueryResult } from 'pg';
 import {
   type ClientSession,

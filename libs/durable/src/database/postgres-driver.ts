@@ -1,6 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { Logger } from '@nestjs/common';
-import { isStoreAttempt } from '@toolloop/core/internal';
+import { isStoreAttempt, Logger } from '@toolloop/core/internal';
 import { Client, type CustomTypesConfig, Pool, type PoolClient, type QueryConfig, type QueryResult, type Submittable, types } from 'pg';
 import {
   type ClientSession,

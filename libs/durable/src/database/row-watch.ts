@@ -1,6 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { Logger } from '@nestjs/common';
-import { asStoreAttempt } from '@toolloop/core/internal';
+import { asStoreAttempt, Logger } from '@toolloop/core/internal';
 import { Client, escapeIdentifier } from 'pg';
 import type { Database } from './database.js';
 

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { Logger, type OnModuleInit } from '@nestjs/common';
+import { type OnModuleInit } from '@nestjs/common';
 import type { JsonValue } from '@toolloop/core';
 import type { DirectiveEvent, DirectiveEventType } from '@toolloop/core/directives';
-import { toDirectiveEvent } from '@toolloop/core/internal';
+import { Logger, toDirectiveEvent } from '@toolloop/core/internal';
 import {
   acquirableAt,
   type AddedDirective,

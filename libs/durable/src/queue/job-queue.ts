@@ -1,5 +1,5 @@
-import { Injectable, Logger, type OnApplicationShutdown } from '@nestjs/common';
-import { asStoreAttempt } from '@toolloop/core/internal';
+import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
+import { asStoreAttempt, Logger } from '@toolloop/core/internal';
 import { type Db, fromPglite, PgBoss, type Queue } from 'pg-boss';
 import { rejectAsStorage, repeatedWhereLost, type SqlValue } from '../database/database-driver.js';
 import { Database } from '../database/database.js';

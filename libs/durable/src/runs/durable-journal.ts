@@ -1,7 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { Logger } from '@nestjs/common';
 import { type LoopEvent, LoopEventSink } from '@toolloop/core';
-import { endingWith, longerThanStores, type RunEntry, type RunJournal, type RunStateEntry } from '@toolloop/core/internal';
+import { endingWith, Logger, longerThanStores, type RunEntry, type RunJournal, type RunStateEntry } from '@toolloop/core/internal';
 import {
   type CallJournal,
   type FinishedCall,

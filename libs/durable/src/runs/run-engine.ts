@@ -1,12 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
-import { type BeforeApplicationShutdown, Inject, Injectable, Logger } from '@nestjs/common';
+import { type BeforeApplicationShutdown, Inject, Injectable } from '@nestjs/common';
 import { ConfigurationError, InvalidRequestError, type LoopEvent, type LoopRequest, type RunHandle } from '@toolloop/core';
 import {
   ActorIdentity,
   BoundedStores,
   type ContinuedRun,
   DurableRuns,
+  Logger,
   longerThanStores,
   type NamedProfile,
   renewContinued,

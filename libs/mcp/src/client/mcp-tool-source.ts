@@ -1,9 +1,9 @@
 import type { CallToolResult } from '@modelcontextprotocol/client';
-import { type BeforeApplicationShutdown, Logger } from '@nestjs/common';
+import { type BeforeApplicationShutdown } from '@nestjs/common';
 import { attach, type Tool, type ToolCallContext, ToolSource } from '@toolloop/core';
 import type { AuditTrail } from '@toolloop/core/audit';
 import type { Attachment } from '@toolloop/core/contracts';
-import { sha256 } from '@toolloop/core/internal';
+import { Logger, sha256 } from '@toolloop/core/internal';
 import { sourceTool, type SourceTool } from '@toolloop/core/sources';
 import { ConfigurationError, type Finding, type JsonObject, ToolError, type ToolOrigin } from '@toolloop/protocol';
 import { Subject } from 'rxjs';

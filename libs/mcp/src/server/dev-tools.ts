@@ -1,8 +1,8 @@
-import { type BeforeApplicationShutdown, Inject, Injectable, Logger, type OnModuleInit } from '@nestjs/common';
+import { type BeforeApplicationShutdown, Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { HttpAdapterHost, ModuleRef, ModulesContainer } from '@nestjs/core';
 import { type CallToolResult, createMcpHandler, fromJsonSchema, McpServer } from '@modelcontextprotocol/server';
 import { OperatorError, ToolCatalog, ToolLoopService } from '@toolloop/core';
-import { Operators, RunOpener } from '@toolloop/core/internal';
+import { Logger, Operators, RunOpener } from '@toolloop/core/internal';
 import { RunService } from '@toolloop/core/runs';
 import type { RunStatus } from '@toolloop/core/stores';
 import { ConfigurationError, InvalidRequestError, isRecord, type JsonObject, RunError } from '@toolloop/protocol';

@@ -1,4 +1,4 @@
-import { Logger } from '@nestjs/common';
+import { Logger } from '@toolloop/core/internal';
 import {
   type AuthInfo,
   bearerAuthChallengeResponse,

@@ -1,9 +1,9 @@
-import { type BeforeApplicationShutdown, Inject, Injectable, Logger, type OnApplicationBootstrap, type OnModuleInit } from '@nestjs/common';
+import { type BeforeApplicationShutdown, Inject, Injectable, type OnApplicationBootstrap, type OnModuleInit } from '@nestjs/common';
 import { DiscoveryService, ModuleRef } from '@nestjs/core';
 import { createMcpHandler, isInitializeRequest, type McpHttpHandler, type Transport } from '@modelcontextprotocol/server';
 import { serveStdio, type StdioServerHandle } from '@modelcontextprotocol/server/stdio';
 import { PendingService, ToolCatalog, ToolLoopService } from '@toolloop/core';
-import { ActorIdentity } from '@toolloop/core/internal';
+import { ActorIdentity, Logger } from '@toolloop/core/internal';
 import { ConfigurationError, type Finding, InvalidRequestError, isObject } from '@toolloop/protocol';
 import { approvalPage } from './approval-page.js';
 import { classified, plainRequest } from './client-transports.js';

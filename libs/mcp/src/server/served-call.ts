@@ -1,5 +1,5 @@
 /* oxlint-disable typescript/no-deprecated -- McpServer, which is meant instead of Server, compiles the schemas of all tools for each request */
-import { Logger } from '@nestjs/common';
+import { Logger } from '@toolloop/core/internal';
 import {
   isSpecType,
   type LoggingLevel,
