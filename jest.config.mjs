@@ -21,7 +21,7 @@ export const common = {
   runtime: pathOf('test/jest/shared.runtime.mjs'),
   testSequencer: pathOf('test/jest/longest-first.mjs'),
   coverageProvider: 'v8',
-  testTimeout: 60_000, // databases and whole applications start in them, on machines that may be busy
+  testTimeout: 300_000, // a limit for hanging alone: under load, the first test of a file may load its modules for a minute
   maxWorkers: Math.max(3, availableParallelism()), // a suite waits for databases and processes: two of them leave two processors idle
   workerIdleMemoryLimit: '1GB', // a worker that is replaced loads everything anew
 };

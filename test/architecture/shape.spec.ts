@@ -43,7 +43,7 @@ describe('one read call', () => {
     trace = traceReadCall();
     entered = filesEntered(trace.run);
     process.stdout.write(`${reportOf('exec', trace.exec)}\n${reportOf('the run', trace.run)}\n`);
-  }, 120_000);
+  });
 
   it('is traced through the whole run', () => {
     expect(filesEntered(trace.exec).length).toBeGreaterThan(5);

@@ -16,7 +16,7 @@ beforeAll(async () => {
   const [first, second] = [await review(packs), await review(loadPacks(ADAPTIVE_PACKS))];
   Object.assign(reviews, { [OWN_PACKS]: first, [ADAPTIVE_PACKS]: second });
   [own, ownApproved, adaptive] = [first.refuses, first.approves, second.refuses];
-}, 300_000);
+});
 
 describe('the packs', () => {
   it('are at least forty pairs of a user task and an injection over four domains', () => {

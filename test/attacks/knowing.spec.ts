@@ -289,5 +289,5 @@ describe('a model at `values` that has every hidden text shown', () => {
       await app.close();
       expect(figures).toMatchObject({ read: runs.length, effects: 0, leaks: 0, promptLeaks: 0 });
     }
-  }, 120_000);
+  });
 });

@@ -14,7 +14,7 @@ const NOTHING = { effects: 0, leaks: 0, promptLeaks: 0, through: {} };
 let review: Awaited<ReturnType<typeof measureWork>>;
 beforeAll(async () => {
   review = await measureWork();
-}, 240_000);
+});
 
 /** The figures of a level, of each folder. */
 function at(level: ReplayedLevel): WorkFigures[] {

@@ -4,7 +4,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { call, calls, hangs, ScriptedModel, text } from '@toolloop/testing';
 import {
   closeTerminals,
@@ -13,13 +13,11 @@ import {
   type Ended,
   environment,
   fileOf,
-  SLOW_START_MS,
   Terminal,
   toolloop,
 } from '../../libs/cli/test/command.js';
 import { ask, closeDesks, serve, type ServedDesk } from './served-desk.js';
 
-jest.setTimeout(SLOW_START_MS);
 afterEach(closeTerminals);
 
 const KEY = 'a key of more than thirty-two bytes, for tests';

@@ -55,7 +55,7 @@ describe.each<[string, () => Promise<Place>]>([
     expect(await called(second, 'mia', 'catalog__read', LAMP)).toMatchObject(price('64.95'));
     expect(await called(second, 'bob', 'catalog__read', LAMP)).toMatchObject(price('44.00'));
     expect(await called(second, 'mia', 'orders__read', { result_type: 'count' })).toEqual({ count: 15 });
-  }, 120_000);
+  });
 });
 
 describePostgres('a server on which the desk may not make its tables', () => {
@@ -84,11 +84,11 @@ describePostgres('a server on which the desk may not make its tables', () => {
     await expect(started).rejects.toThrow(
       /The tables of the desk cannot be made: .*\.\s+.*give its user both: CREATE on the database, and CREATEROLE\./s,
     );
-  }, 60_000);
+  });
 
   it('is left as it was', async () => {
     await runOnServer(`alter role ${user} createrole`);
     const desk = await serve({ settings: { databaseUrl: url } });
     expect(await called(desk, 'mia', 'catalog__read', LAMP)).toMatchObject({ rows: [{ id: 'p-104' }] });
-  }, 60_000);
+  });
 });

@@ -72,7 +72,7 @@ describePostgres('two processes on one PostgreSQL', () => {
       { status: 'succeeded', attempts: 1, requestedBy: 'alice', subject: 'o-1021', result: { paymentId: 'pay-1' } },
     ]);
     expect(await callsOf('refunds__refundOrder', server.url)).toBe(1);
-  }, 180_000);
+  });
 
   it.each([
     ['the result of a client', 'Scan the barcode of the parcel', 'client', { result: { barcode: '4006381333931' } }, { result: {} }],
@@ -137,7 +137,7 @@ describePostgres('two processes on one PostgreSQL', () => {
     const { entries } = await got<{ entries: { text: string }[] }>(`${second.url}/conversations/${conversationId}`, 'alice');
     expect(entries.filter(({ text }) => text === message)).toHaveLength(1);
     expect(await callsOf('order_*_cancel', server.url)).toBe(0);
-  }, 180_000);
+  });
 });
 
 /** The text of a stream that does not end, read until it has this. */

@@ -63,7 +63,7 @@ describePostgres('two desks on one PostgreSQL', () => {
     expect(answers[1] ?? 0).toBeGreaterThan(0);
     expect((answers[0] ?? 0) + (answers[1] ?? 0)).toBe(40);
     await Promise.all([close(one), close(other)]);
-  }, 60_000);
+  });
 
   it('they continue each other’s runs: begun in one that is gone, approved and watched in the other', async () => {
     const one = await desk(new ScriptedModel([calls(call('refunds__refundOrder', { orderId: 'o-1021' }))]));
@@ -77,5 +77,5 @@ describePostgres('two desks on one PostgreSQL', () => {
     const events = eventsIn(await (await watched).text());
     expect(events.at(-1)).toMatchObject({ type: 'run-end', finishReason: 'stop', text: 'It is on its way.' });
     expect(events[0]?.sequence).toBe(lastSequence + 1);
-  }, 60_000);
+  });
 });

@@ -22,14 +22,14 @@ describe('a run of somebody else, in a folder', () => {
   it('is not there for another tenant, nor for a manager, nor by a made-up id', async () => {
     const desk = await serve({ model: model(REFUND), settings: { dataDir: await folder() } });
     expect(await toldToOthers(desk)).toEqual(NOTHING);
-  }, 60_000);
+  });
 
   it('is not there either where the database takes its time to say so', async () => {
     const desk = await serve({ model: model(), settings: { dataDir: await folder() } });
     const busy = desk.app.get<Database>(Database, { strict: false }).transaction(() => new Promise((resolve) => setTimeout(resolve, 500)));
     expect(await sent(desk, 'alice', '/runs/made-up/events')).toMatchObject([404, { code: 'unknown_run' }]);
     await busy;
-  }, 60_000);
+  });
 });
 
 describe('a desk that is closed while a run waits', () => {
@@ -51,5 +51,5 @@ describe('a desk that is closed while a run waits', () => {
     expect(ofType(events, 'directive-request')).toMatchObject([{ directive: { subject: 'o-1021' } }]);
     expect(events.at(-1)).toMatchObject({ type: 'run-end', finishReason: 'stop', text: 'It is on its way.' });
     expect(events[0]?.sequence).toBe(lastSequence + 1);
-  }, 60_000);
+  });
 });

@@ -26,7 +26,7 @@ describe('npm start', () => {
 
     first.process.kill('SIGTERM');
     expect((await once(first.process, 'exit'))[0]).toBe(0);
-  }, 300_000);
+  });
 
   it('gives its folder to no other process while it lives, and gives it back when it is told to stop', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'toolloop-start-'));
@@ -54,13 +54,13 @@ describe('npm start', () => {
     while ((await reader?.read())?.done === false); // it ends, and is not broken off
     expect((await once(first.process, 'exit'))[0]).toBe(0);
     expect((await readdir(DATA_DIR)).filter((name) => name.endsWith('.lock'))).toEqual([]);
-  }, 300_000);
+  });
 
   it('says once what is wrong with a setting', async () => {
     const started = start('0', { OPENAI_BASE_URL: 'notaurl' });
     expect((await once(started.process, 'exit'))[0]).toBe(1);
     expect(started.output()).toBe('OPENAI_BASE_URL is "notaurl"; it must be an address such as http://127.0.0.1:11434/v1.\n');
-  }, 300_000);
+  });
 
   it('says at once what to do about a folder that cannot be made', async () => {
     const started = start('0', { DATA_DIR: '/proc/x' });
@@ -68,7 +68,7 @@ describe('npm start', () => {
     expect(started.output().trim().split('\n')).toEqual([
       expect.stringMatching(/^DATA_DIR: The folder \/proc\/x cannot be created.* Name a folder that this process may create and write to/),
     ]);
-  }, 300_000);
+  });
 
   it.each([
     ['postgres://desk:hidden@127.0.0.1:1/desk', 'Start the server and check host, port, user and database.'],

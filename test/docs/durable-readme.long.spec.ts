@@ -35,7 +35,7 @@ describe('the application of the README of durable', () => {
       .get<ToolLoopService>(ToolLoopService)
       .run({ prompt: 'Hello', actor: { id: 'a' }, tenant: 'acme' });
     expect(finishReason).toBe('stop');
-  }, 60_000);
+  });
 
   it('runs with MikroORM on the same handle', async () => {
     const code = fencesOf(README, 'ts')[1] ?? '';
@@ -49,7 +49,7 @@ describe('the application of the README of durable', () => {
     const { toolCalls } = await loop.run({ prompt: 'Refund it.', actor: { id: 'a' }, tenant: 'acme', model });
     expect(toolCalls).toMatchObject([{ status: 'succeeded' }]);
     expect(await module.get(Database).query('select * from refunds')).toEqual([{ order: 'o-1' }]);
-  }, 60_000);
+  });
 });
 
 describe('the durable run of the README', () => {
@@ -61,5 +61,5 @@ describe('the durable run of the README', () => {
     await module.init();
     const inquiries: { ask(prompt: string): Promise<string> } = module.get(Inquiries as Type);
     expect(await inquiries.ask('Hello')).toBe('stop');
-  }, 60_000);
+  });
 });

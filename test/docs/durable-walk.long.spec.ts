@@ -59,4 +59,4 @@ it('a run that outlives its process goes the way the page about the demo shows',
   const shown = shownAfter(DEMO, 'DATA_DIR');
   expect(shown).toContain('run-end');
   expect(missingFrom(lines, shown)).toEqual([]);
-}, 60_000);
+});

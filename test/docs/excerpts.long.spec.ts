@@ -1,8 +1,6 @@
-import { describe, expect, it, jest } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { pagesOfRepository } from '../architecture/pages.js';
 import { errorsInExcerpts, excerptsOf } from './excerpts.js';
-
-jest.setTimeout(180_000); // the compiler reads the types of every package
 
 describe('the excerpts of all pages', () => {
   it('compile, but for what they take from the file around them', async () => {

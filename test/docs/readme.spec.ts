@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { DynamicModule, INestApplication, Type } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { type Policy, ToolLoopService } from '@toolloop/core';
@@ -18,8 +18,6 @@ import { missingFrom } from './shown.js';
 import { Walk } from './walk.js';
 
 // A database is opened, and takes all of a busy machine for it.
-jest.setTimeout(120_000);
-
 const README = 'README.md';
 const WHOLE = 'docs/start/a-whole-application.md';
 const POLICY = 'docs/policy.md';

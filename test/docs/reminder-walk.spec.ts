@@ -8,8 +8,6 @@ import { missingFrom } from './shown.js';
 import { Walk } from './walk.js';
 
 // A database is opened, and takes all of a busy machine for it.
-jest.setTimeout(120_000);
-
 const DEMO = 'docs/demo.md';
 const QUARTER_MS = 900_000;
 

@@ -64,5 +64,5 @@ describe('the chat with useChat', () => {
     const { stdout } = await run(process.execPath, ['visit.mjs', `${await app.getUrl()}/ai/chat`], { cwd: folder });
     expect(stdout).toContain('lights__switchOn output-available');
     expect([...app.get(LightTools).lit]).toEqual(['kitchen']);
-  }, 180_000);
+  });
 });

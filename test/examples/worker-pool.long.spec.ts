@@ -20,5 +20,5 @@ describePostgres('the pool of workers', () => {
     const shrunk = [...stdout.matchAll(/^Shrunk: (p-\d) by process (\d+)$/gm)];
     expect(shrunk.map(([, photo]) => photo)).toEqual(['p-1', 'p-2', 'p-3', 'p-4', 'p-5', 'p-6']);
     expect(shrunk.map(([, , pid]) => pid)).not.toContain(String(running.child.pid));
-  }, 180_000);
+  });
 });

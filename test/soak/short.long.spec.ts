@@ -25,5 +25,5 @@ describe('the demo under visits with faults, for a moment', () => {
     expect(await leftovers(desk, rest)).toEqual([]);
     expect(await unendedRuns(desk)).toEqual([]);
     expect(unexplainedErrors(desk)).toEqual([]);
-  }, 180_000);
+  });
 });

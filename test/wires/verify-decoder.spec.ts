@@ -18,5 +18,5 @@ describeIfThere(`the verifier of recorded streams${isThere ? '' : ' (left out: .
       status: 0,
       stdout: expect.stringMatching(/^[1-9]\d{2,} passed, 0 failed$/m),
     });
-  }, 120_000);
+  });
 });

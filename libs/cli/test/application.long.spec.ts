@@ -1,7 +1,6 @@
-import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import { closeTerminals, describeAtTerminal, fileOf, SLOW_START_MS, Terminal, toolloop } from './command.js';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { closeTerminals, describeAtTerminal, fileOf, Terminal, toolloop } from './command.js';
 
-jest.setTimeout(SLOW_START_MS);
 afterEach(closeTerminals);
 
 const APP = ['--app', fileOf('libs/cli/test/notes-app.module.ts'), '--actor', 'alice', '--tenant', 'acme'];

@@ -6,9 +6,6 @@ import { programArguments } from '../../../test/program.js';
 
 const PROGRAM = programArguments('libs/cli/src/main.ts');
 
-/** The time that a test may take which starts whole applications in processes of their own, on a machine that is busy. */
-export const SLOW_START_MS = 300_000;
-
 /** A file of the project as a process loads it: the sources, or what `tsc` emitted of them. */
 export const fileOf = (path: string): string => programArguments(path).at(-1) ?? path;
 

@@ -1,11 +1,9 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { transform } from '@swc/core';
-import { environment, fileOf, SLOW_START_MS, toolloop } from './command.js';
-
-jest.setTimeout(SLOW_START_MS);
+import { environment, fileOf, toolloop } from './command.js';
 
 const MODULE = fileOf('libs/cli/test/runs-app.module.ts');
 const APP = ['--app', MODULE, '--actor', 'alice', '--tenant', 'acme'];

@@ -5,7 +5,7 @@ import { ask, closeApps, type Served, serveApp } from '../../http/test/served-ap
 import { type Counterpart, counterpartOf } from '../src/counterpart.js';
 import { decided, type DecisionOptions, inboxOf, placed } from '../src/looks.js';
 import { failureOf } from '../src/output.js';
-import { SLOW_START_MS, toolloop } from './command.js';
+import { toolloop } from './command.js';
 
 const { tools, sent } = openMailDesk();
 const addressees = (): string[] => sent.splice(0).map(({ to }) => to);
@@ -72,23 +72,19 @@ describe('toolloop inbox', () => {
     expect(addressees()).toEqual(['c@acme.example', 'c@acme.example', 'd@acme.example']);
   });
 
-  it(
-    'trusts a value for good where an operator says so, and why',
-    async () => {
-      const { ids, runId, shown } = await asked('ops');
-      expect(shown).toContain('an operator may trust for good: to (--always)');
-      expect(await decide('ops', ids, { always: 'to' })).toContain('--always needs a --reason');
-      const args = ['inbox', 'approve', ...ids, '--always', 'to', '--reason', 'Our accountant.', '--url', served.url];
-      expect(await toolloop(args, { env: { TOOLLOOP_TOKEN: 'ops' } })).toMatchObject({
-        code: 0,
-        stdout: `Approved. The run is ${runId}.\n`,
-      });
-      expect(await resumed('ops', runId)).toMatchObject({ finishReason: 'stop' });
-      expect((await asked('alice')).shown).toBe('Nothing waits.');
-      expect(addressees()).toEqual(['ann@acme.example', 'ann@acme.example']);
-    },
-    SLOW_START_MS,
-  );
+  it('trusts a value for good where an operator says so, and why', async () => {
+    const { ids, runId, shown } = await asked('ops');
+    expect(shown).toContain('an operator may trust for good: to (--always)');
+    expect(await decide('ops', ids, { always: 'to' })).toContain('--always needs a --reason');
+    const args = ['inbox', 'approve', ...ids, '--always', 'to', '--reason', 'Our accountant.', '--url', served.url];
+    expect(await toolloop(args, { env: { TOOLLOOP_TOKEN: 'ops' } })).toMatchObject({
+      code: 0,
+      stdout: `Approved. The run is ${runId}.\n`,
+    });
+    expect(await resumed('ops', runId)).toMatchObject({ finishReason: 'stop' });
+    expect((await asked('alice')).shown).toBe('Nothing waits.');
+    expect(addressees()).toEqual(['ann@acme.example', 'ann@acme.example']);
+  });
 });
 
 it('a place in the console holds an id with half a character', () => {

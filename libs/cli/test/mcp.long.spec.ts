@@ -1,12 +1,10 @@
-import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { commandArguments, environment, fileOf, SLOW_START_MS, toolloop } from './command.js';
-
-jest.setTimeout(SLOW_START_MS);
+import { commandArguments, environment, fileOf, toolloop } from './command.js';
 
 const APP = fileOf('libs/cli/test/notes-app.module.ts');
 const ALICE = ['mcp', '--app', APP, '--actor', 'alice', '--tenant', 'acme'];

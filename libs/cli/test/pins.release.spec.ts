@@ -1,10 +1,8 @@
-import { describe, expect, it, jest } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ECHO, pinPath, Stranger } from '../../mcp/test/client/strangers.js';
-import { type Ended, SLOW_START_MS, toolloop } from './command.js';
-
-jest.setTimeout(SLOW_START_MS);
+import { type Ended, toolloop } from './command.js';
 
 /** Writes a file of servers beside the pins. */
 const fileOf = (servers: unknown, pins: string): string => {

@@ -1,7 +1,5 @@
-import { describe, expect, it, jest } from '@jest/globals';
-import { fileOf, SLOW_START_MS, toolloop } from './command.js';
-
-jest.setTimeout(SLOW_START_MS);
+import { describe, expect, it } from '@jest/globals';
+import { fileOf, toolloop } from './command.js';
 
 const DEMO = fileOf('src/app.module.ts');
 

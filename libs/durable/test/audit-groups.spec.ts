@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { type AuditDraft, AuditTrail, verifyAudit } from '@toolloop/core/audit';
 import { Database, type DatabaseDriver, SqlStores } from '@toolloop/durable';
 import { migrate } from '../src/database/migrations.js';
@@ -8,8 +8,6 @@ import { createServerDatabase, describePostgres, inMemory } from './databases.js
 import { counting } from './fixtures/counting-driver.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
-jest.setTimeout(60_000);
-
 const KEY = 'a key of thirty-two bytes or more';
 const EACH = 5;
 

@@ -1,12 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { afterEach, expect, it, jest } from '@jest/globals';
+import { afterEach, expect, it } from '@jest/globals';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { type LoopResult, tool, ToolLoopModule, ToolLoopService } from '@toolloop/core';
 import { DurableModule } from '@toolloop/durable';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { createServerDatabase, describePostgres } from './databases.js';
-
-jest.setTimeout(60_000);
 
 const cleanUps: (() => Promise<unknown>)[] = [];
 afterEach(async () => {

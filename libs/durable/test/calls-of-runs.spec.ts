@@ -1,12 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { beforeAll, expect, it, jest } from '@jest/globals';
+import { beforeAll, expect, it } from '@jest/globals';
 import { type CallJournal, type JournalStart, MemoryCallJournal, type RunHold } from '@toolloop/core/stores';
 import { type Database, JobQueue, SqlCallJournal, SqlRunLog } from '@toolloop/durable';
 import { onEachDatabase } from './each-database.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
-jest.setTimeout(60_000);
-
 const NOTHING = { entries: [], events: [] };
 const DONE = { status: 'succeeded', content: 'Paid.', ui: null } as const;
 const entry = (key: string) => ({ type: 'step' as const, key, value: {} });

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, it, jest } from '@jest/globals';
+import { afterEach, beforeEach, expect, it } from '@jest/globals';
 import { RunElsewhereError, type RunHandle, tool } from '@toolloop/core';
 import type { RunRecord } from '@toolloop/core/stores';
 import { type Database, JobQueue, openDatabase, SqlDirectiveStore, SqlRunLog, SqlStores } from '@toolloop/durable';
@@ -9,8 +9,6 @@ import { alice, never, processStarter, scripted, until, untilSo } from './fixtur
 import { Way } from './fixtures/way.js';
 
 // Machines are busy.
-jest.setTimeout(60_000);
-
 /** Looks often for runs without a process; its own are taken over on purpose alone. */
 const options = { heartbeatMs: 50, takeoverMs: 60_000 };
 

@@ -1,4 +1,4 @@
-import { expect, it, jest } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { Database, type DatabaseDriver, JobQueue, SqlRunLog, SqlStores } from '@toolloop/durable';
 import { migrate } from '../src/database/migrations.js';
@@ -9,8 +9,6 @@ import { counting } from './fixtures/counting-driver.js';
 import { DeskProcess, type World } from './fixtures/desk.process.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
-jest.setTimeout(60_000);
-
 const STEPS = 10;
 const alice = { actor: { id: 'alice', tenant: 'acme' }, tenant: 'acme', prompt: 'Go on.' };
 

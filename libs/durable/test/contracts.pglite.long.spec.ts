@@ -1,11 +1,9 @@
-import { afterAll, beforeAll, jest } from '@jest/globals';
+import { afterAll, beforeAll } from '@jest/globals';
 import { SqlStores, openDatabase, type Database } from '@toolloop/durable';
 import { createDatabaseFolder } from './databases.js';
 import { sqlContracts } from './sql-contracts.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
-jest.setTimeout(60_000);
-
 let folder: Awaited<ReturnType<typeof createDatabaseFolder>>;
 let database: Database;
 

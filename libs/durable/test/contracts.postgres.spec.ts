@@ -1,11 +1,9 @@
-import { afterAll, beforeAll, jest } from '@jest/globals';
+import { afterAll, beforeAll } from '@jest/globals';
 import { SqlStores, openDatabase } from '@toolloop/durable';
 import { createServerDatabase, describePostgres } from './databases.js';
 import { sqlContracts } from './sql-contracts.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
-jest.setTimeout(60_000);
-
 describePostgres('with a server', () => {
   let server: Awaited<ReturnType<typeof createServerDatabase>>;
 

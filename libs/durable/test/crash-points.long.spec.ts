@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { LanguageModel, type ModelEvent, type ModelRequest, StorageUnavailableError } from '@toolloop/protocol';
 import { call, calls, text } from '@toolloop/testing';
 import { Database, type DatabaseDriver, JobQueue, type RunOptions, SqlRunLog, SqlStores } from '@toolloop/durable';
@@ -10,8 +10,6 @@ import { DeskProcess, type World } from './fixtures/desk.process.js';
 import { alice, dying } from './fixtures/durable-runs.js';
 
 // Each place of death has two processes of its own.
-jest.setTimeout(300_000);
-
 const STEPS = 3;
 /** More than a run of three steps with a write in each commits. */
 const COMMITS = 10;

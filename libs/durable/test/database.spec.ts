@@ -1,10 +1,8 @@
-import { beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { Database, SqlValue } from '@toolloop/durable';
 import { onEachDatabase } from './each-database.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
-jest.setTimeout(60_000);
-
 const put = (database: Database, name: string): Promise<unknown> => database.query('insert into things (name) values ($1)', [name]);
 
 async function names(database: Database): Promise<string[]> {

@@ -1,12 +1,10 @@
-import { afterEach, expect, it, jest } from '@jest/globals';
+import { afterEach, expect, it } from '@jest/globals';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { PendingError, PendingService, tool, ToolLoopModule, ToolLoopService } from '@toolloop/core';
 import { AuditTrail } from '@toolloop/core/audit';
 import { DurableModule } from '@toolloop/durable';
 import { ScriptedModel, call, calls } from '@toolloop/testing';
 import { createServerDatabase, describePostgres } from './databases.js';
-
-jest.setTimeout(60_000);
 
 const ROUNDS = 10;
 

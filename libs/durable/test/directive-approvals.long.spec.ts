@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import type { TestingModule } from '@nestjs/testing';
 import { PendingService, type LoopResult, type Policy, ToolLoopService } from '@toolloop/core';
 import { DirectiveService } from '@toolloop/core/directives';
@@ -6,8 +6,6 @@ import { PendingStore } from '@toolloop/core/stores';
 import { Database, type DurableOptions } from '@toolloop/durable';
 import { createServerDatabase, describePostgres, inMemory } from './databases.js';
 import { alice, startDesk } from './fixtures/refund.desk.js';
-
-jest.setTimeout(60_000);
 
 const cleanUps: (() => Promise<unknown>)[] = [];
 afterEach(async () => {

@@ -1,10 +1,8 @@
-import { afterAll, beforeAll, it, jest } from '@jest/globals';
+import { afterAll, beforeAll, it } from '@jest/globals';
 import { SqlDirectiveStore } from '@toolloop/durable';
 import { directiveStoreContract } from '@toolloop/testing';
 import { describePostgres } from './databases.js';
 import { onServer } from './fixtures/queued-stores.js';
-
-jest.setTimeout(60_000); // what is due is looked for by polling
 
 const open = () => onServer((database, jobs) => new SqlDirectiveStore(database, jobs));
 

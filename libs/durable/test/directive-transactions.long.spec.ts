@@ -1,5 +1,5 @@
 import { EventEmitter, once } from 'node:events';
-import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { ActorDirectory, LlmTool, type ToolCallContext, ToolContext, ToolLoopModule, ToolParam, ToolProvider } from '@toolloop/core';
@@ -9,8 +9,6 @@ import { Database, DurableModule, type DurableOptions } from '@toolloop/durable'
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { createServerDatabase, describePostgres, inMemory } from './databases.js';
 import { alice, askFor, untilAll } from './fixtures/refund.desk.js';
-
-jest.setTimeout(60_000);
 
 const cleanUps: (() => unknown)[] = [];
 afterEach(async () => {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
-import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import type { TestingModule } from '@nestjs/testing';
 import type { DirectiveEvent } from '@toolloop/core/directives';
 import { DirectiveStore, versionOf } from '@toolloop/core/stores';
@@ -10,8 +10,6 @@ import { onEachDatabase } from './each-database.js';
 import { askFor, idsIn, intentOf, startDesk, untilAll, type Effects } from './fixtures/refund.desk.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
-jest.setTimeout(90_000);
-
 const cleanUps: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
   for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp();

@@ -18,8 +18,6 @@ import { Pool } from 'pg';
 import { createDatabaseFolder, createServerDatabase, describePostgres, inMemory, openInMemory } from './databases.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
-jest.setTimeout(60_000);
-
 const KEY = 'a key of more than thirty-two bytes, for tests';
 const alice = { actor: { id: 'alice' }, tenant: 'acme' };
 const ASK: Policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [{ tools: ['bank__pay'] }] };

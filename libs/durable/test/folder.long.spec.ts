@@ -2,14 +2,12 @@ import { spawn } from 'node:child_process';
 import { mkdir, readFile, readdir, stat, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { openDatabase, type Database } from '@toolloop/durable';
 import { FolderLock } from '../src/database/folder-lock.js';
 import { createFolder } from './databases.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
-jest.setTimeout(60_000);
-
 let folder: Awaited<ReturnType<typeof createFolder>>;
 beforeEach(async () => {
   folder = await createFolder();

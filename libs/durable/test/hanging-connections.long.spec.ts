@@ -59,5 +59,5 @@ describePostgres('invariant 17: an application whose connections are gone withou
     }
     expect([...told].filter((status) => status !== 'succeeded' && status !== 'storage_unavailable')).toEqual([]);
     while (!(await health.readiness()).isReady) await wait(50);
-  }, 180_000);
+  });
 });

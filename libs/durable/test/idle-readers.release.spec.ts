@@ -7,8 +7,6 @@ import { onEachDatabase } from './each-database.js';
 import { DeskProcess } from './fixtures/desk.process.js';
 import { alice, idle, scripted } from './fixtures/durable-runs.js';
 
-jest.setTimeout(180_000);
-
 const RUNS = 1_000;
 const READERS_OF_A_RUN = 10;
 const IDLE_MS = 10_000;
@@ -48,7 +46,7 @@ onEachDatabase('10,000 idle readers of 1,000 runs', (open) => {
     const runs = new SqlRunLog(open(), jobs);
     const kept = { runs, stores: new SqlStores(open(), runs), close: () => Promise.resolve() };
     desk = await DeskProcess.start({ effects: [], open: () => Promise.resolve(kept) }, scripted(), { options: idle });
-  }, 60_000);
+  });
   afterAll(async () => {
     await desk.close();
     await jobs.onApplicationShutdown();

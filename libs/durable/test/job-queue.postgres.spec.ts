@@ -1,8 +1,6 @@
-import { expect, it, jest } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { JobQueue, openDatabase } from '@toolloop/durable';
 import { createServerDatabase, describePostgres } from './databases.js';
-
-jest.setTimeout(60_000); // every process makes the tables of pg-boss
 
 describePostgres('job queues', () => {
   it('they are all made ready when their processes start at once on an empty database', async () => {

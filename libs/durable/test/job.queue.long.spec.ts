@@ -1,10 +1,8 @@
-import { expect, it, jest } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { JobQueue } from '@toolloop/durable';
 import { onEachDatabase } from './each-database.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
-jest.setTimeout(30_000);
-
 onEachDatabase('a queue', (open) => {
   it('hands out the next job when one is done, and does not wait until it looks again', async () => {
     const jobs = new JobQueue(open());

@@ -1,13 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { LoopEvent } from '@toolloop/core';
 import type { Pending, RunLog } from '@toolloop/core/stores';
 import { JobQueue, RetentionSweep, SqlRunLog, SqlStores } from '@toolloop/durable';
 import { onEachDatabase } from './each-database.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
-jest.setTimeout(60_000);
-
 /** Loses its connection when it has queued the run that it was to wake. */
 class FailingRunLog extends SqlRunLog {
   isConnected = false;

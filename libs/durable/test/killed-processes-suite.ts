@@ -1,4 +1,4 @@
-import { afterEach, expect, it, jest } from '@jest/globals';
+import { afterEach, expect, it } from '@jest/globals';
 import { ConversationService, type LoopEvent, PendingError } from '@toolloop/core';
 import type { RunView } from '@toolloop/core/runs';
 import type { DurableOptions } from '@toolloop/durable';
@@ -10,8 +10,6 @@ import { alice, Bank, bob, type Surroundings } from './fixtures/bank.js';
 import { PACE, playing, type Waiting, WAITING } from './fixtures/waiting-runs.js';
 
 // Processes are started, on machines that may be busy.
-jest.setTimeout(300_000);
-
 const PROCESS = programArguments('libs/durable/test/fixtures/bank.process.ts');
 
 interface Killed {

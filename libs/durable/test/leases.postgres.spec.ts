@@ -3,8 +3,6 @@ import { type Database, JobQueue, openDatabase, SqlCallJournal, SqlDirectiveStor
 import { createServerDatabase, describePostgres } from './databases.js';
 import { intentOf } from './fixtures/refund.desk.js';
 
-jest.setTimeout(60_000);
-
 const HOUR_MS = 3_600_000;
 const TIMERS = [
   'nextTick',

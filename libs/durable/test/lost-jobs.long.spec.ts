@@ -1,11 +1,9 @@
-import { expect, it, jest } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { JobQueue, SqlDirectiveStore, SqlRunLog } from '@toolloop/durable';
 import { onEachDatabase } from './each-database.js';
 import { intentOf } from './fixtures/refund.desk.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
-jest.setTimeout(60_000);
-
 onEachDatabase('work whose job is gone from the queue', (open) => {
   /** Loses all jobs, as a queue does that was emptied by hand or restored from an older backup, and all of it some minutes ago. */
   const loseJobs = async (): Promise<void> => {

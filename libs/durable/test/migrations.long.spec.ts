@@ -1,11 +1,9 @@
-import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { type Database, type DurableOptions, openDatabase } from '@toolloop/durable';
 import { migrate, MIGRATIONS, type Migration } from '../src/database/migrations.js';
 import { createDatabaseFolder, createServerDatabase, describePostgres } from './databases.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
-jest.setTimeout(60_000);
-
 interface Place {
   readonly options: DurableOptions;
   readonly drop: () => Promise<unknown>;

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { LockMode, UniqueConstraintViolationException } from '@mikro-orm/core';
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { ToolLoopService } from '@toolloop/core';
@@ -14,8 +14,6 @@ import type { OrmProcessOptions } from './fixtures/orm.process.js';
 const alice = { actor: { id: 'alice', tenant: 'acme' }, tenant: 'acme' };
 
 // PGlite makes a database in seconds, and processes are started, on machines that may be busy.
-jest.setTimeout(120_000);
-
 interface Place {
   readonly durable: DurableOptions;
   readonly drop?: () => Promise<void>;

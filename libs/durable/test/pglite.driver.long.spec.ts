@@ -4,8 +4,6 @@ import { PgliteDriver } from '../src/database/pglite-driver.js';
 import { inMemory } from './databases.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
-jest.setTimeout(60_000);
-
 let driver: PgliteDriver;
 
 beforeEach(async () => {

@@ -140,7 +140,7 @@ describePostgres('policies and stops of several processes', () => {
       await other.policies.put({ ...OPEN, version: '2', deny: ['desk__look'] }, root, put);
       expect(await msUntil(() => one.engine.policies[0]?.version === '2')).toBeLessThan(IN_TIME_MS);
     });
-  }, 60_000);
+  });
 
   it('survive a restart of all processes', async () => {
     const before = await start();
@@ -154,7 +154,7 @@ describePostgres('policies and stops of several processes', () => {
     expect(await after.statusOf('desk__act', bob)).toBe('denied');
     expect(await after.statusOf('desk__look')).toBe('denied');
     expect(await after.statusOf('desk__look', bob)).toBe('succeeded');
-  }, 60_000);
+  });
 
   it('let one of two puts at the same time win, in whichever process', async () => {
     const [one, other] = [await start(), await start()];
@@ -169,7 +169,7 @@ describePostgres('policies and stops of several processes', () => {
       expect(lost).toMatchObject(Array.from({ length: 3 }, () => ({ name: 'PolicyError', code: 'conflict' })));
     }
     expect(await msUntil(() => one.engine.policies[0]?.version === other.engine.policies[0]?.version)).toBeLessThan(IN_TIME_MS);
-  }, 60_000);
+  });
 
   it.each<[string, (client: Client) => Promise<unknown>, (client: Client) => Promise<unknown>]>([
     [
@@ -222,7 +222,7 @@ describePostgres('policies and stops of several processes', () => {
     await policies.release(stopId, root, why);
     const resumed = await (await loop.resume(result.runId, alice)).result;
     expect(resumed.toolCalls).toMatchObject([{ status: 'denied', error: { code: 'approval_denied' } }]);
-  }, 60_000);
+  });
 
   it('leave a durable run waiting whose approval has expired, and wake it in another process once that releases them', async () => {
     const policy = { ...OPEN, requireApproval: [{ tools: ['desk__act'], expiresAfterMs: 1_500 }] };
@@ -240,5 +240,5 @@ describePostgres('policies and stops of several processes', () => {
     await other.policies.release(stopId, root, why);
     await msUntil(async () => (await runs.get(runId, alice)).status === 'ended');
     expect(await runs.get(runId, alice)).toMatchObject({ finishReason: 'stop' });
-  }, 60_000);
+  });
 });

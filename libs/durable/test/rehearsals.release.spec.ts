@@ -1,10 +1,8 @@
-import { describe, jest } from '@jest/globals';
+import { describe } from '@jest/globals';
 import { inMemory } from './databases.js';
 import { performsWhatWasApproved } from './rehearsals-suite.js';
 
 // PGlite makes a database in seconds.
-jest.setTimeout(60_000);
-
 describe('an approved rehearsal, on PGlite', () => {
   performsWhatWasApproved(async () => ({ durable: await inMemory() }));
 });

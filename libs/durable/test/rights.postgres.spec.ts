@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterEach, expect, it, jest } from '@jest/globals';
+import { afterEach, expect, it } from '@jest/globals';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { ActorDirectory, ToolLoopModule } from '@toolloop/core';
 import { RunService } from '@toolloop/core/runs';
@@ -7,8 +7,6 @@ import { DurableModule } from '@toolloop/durable';
 import { ScriptedModel, text } from '@toolloop/testing';
 import { Client } from 'pg';
 import { createServerDatabase, describePostgres, onServer } from './databases.js';
-
-jest.setTimeout(60_000);
 
 const alice = { actor: { id: 'alice' }, tenant: 'acme' };
 

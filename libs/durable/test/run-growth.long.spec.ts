@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, it, jest } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { tool } from '@toolloop/core';
 import { type Database, JobQueue, SqlRunLog, SqlStores } from '@toolloop/durable';
 import { type ScriptedTurn, call, calls, text } from '@toolloop/testing';
@@ -8,8 +8,6 @@ import { DeskProcess } from './fixtures/desk.process.js';
 import { alice, idle, scripted } from './fixtures/durable-runs.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
-jest.setTimeout(60_000);
-
 const RUNS = 20;
 const STEPS = 10;
 /** The limit for the run itself: its row, its entries and its events, with their indexes. */

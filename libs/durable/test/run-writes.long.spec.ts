@@ -1,4 +1,4 @@
-import { expect, it, jest } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import type { Limits, Policy } from '@toolloop/core';
 import type { RunEntry } from '@toolloop/core/internal';
 import { MemoryPendingStore, MemoryCallJournal, MemoryRunLog, type RunHold, type RunWrite } from '@toolloop/core/stores';
@@ -7,8 +7,6 @@ import { onEachDatabase } from './each-database.js';
 import { DeskProcess, allowAll, type World } from './fixtures/desk.process.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
-jest.setTimeout(60_000);
-
 const STEPS = 40;
 const alice = { actor: { id: 'alice', tenant: 'acme' }, tenant: 'acme', prompt: 'Go on.' };
 

@@ -4,8 +4,6 @@ import { Kysely, PostgresDialect, sql, type ControlledTransaction, type Generate
 import { Pool, type PoolClient } from 'pg';
 import { onEachDatabase } from './each-database.js';
 
-jest.setTimeout(60_000);
-
 interface Tables {
   readonly things: { readonly id: Generated<number>; readonly name: string };
 }

@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { HttpException, type LoggerService } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { ActorDirectory, tool, ToolLoopModule, ToolLoopService } from '@toolloop/core';
@@ -10,8 +10,6 @@ import { createDatabaseFolder, createServerDatabase, describePostgres } from './
 import { Way } from './fixtures/way.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
-jest.setTimeout(60_000);
-
 const alice = { actor: { id: 'alice' }, tenant: 'acme' };
 const STEPS = 4;
 const SOME = 10;

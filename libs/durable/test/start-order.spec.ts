@@ -97,5 +97,5 @@ describe.each([
     const { module } = await begun({ durable: DurableModule.forRoot(await inMemory()), isFirst, look });
     await module.init();
     expect(found).toEqual([[{ name: 'toolloop-directives' }]]);
-  }, 60_000);
+  });
 });

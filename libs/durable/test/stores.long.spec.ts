@@ -1,14 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
-import { beforeAll, expect, it, jest } from '@jest/globals';
+import { beforeAll, expect, it } from '@jest/globals';
 import type { Message } from '@toolloop/core';
 import type { AuditEntry } from '@toolloop/core/stores';
 import { JobQueue, RetentionSweep, SqlRunLog, SqlStores, UnstorableError, type Database } from '@toolloop/durable';
 import { onEachDatabase } from './each-database.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
-jest.setTimeout(60_000);
-
 class Booking {
   readonly place = 'a';
 }

@@ -131,7 +131,7 @@ describe('the tools of a blog', () => {
     app.useLogger(false);
     await app.init();
     loop = app.get(ToolLoopService);
-  }, 60_000);
+  });
   beforeEach(async () => {
     const em = app.get(MikroORM).em.fork();
     await em.execute('truncate posts restart identity');

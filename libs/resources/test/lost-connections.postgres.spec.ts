@@ -179,5 +179,5 @@ function loseNoCall(
     expect(ended).toBeGreaterThan(WRITES / 2);
     const rows = await shop.sql<{ number: string }>(`select number from orders where number like 'n-%' order by id`);
     expect(rows.map(({ number }) => number)).toEqual(numbers);
-  }, 60_000);
+  });
 }

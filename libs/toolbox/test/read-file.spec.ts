@@ -178,7 +178,7 @@ describe('the root of files__read', () => {
     }
     await swapper.terminate();
     expect([...answers].toSorted()).toEqual(['read', 'refused']);
-  }, 60_000);
+  });
 
   it('holds while directories are swapped for links under it', async () => {
     await using directory = await withSecret();

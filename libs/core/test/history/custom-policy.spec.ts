@@ -68,7 +68,7 @@ describe('whatever a policy returns (property)', () => {
       }),
       { numRuns: cases(150) },
     );
-  }, 60_000);
+  });
 });
 
 /** The messages sent are the end of the transcript, behind at most a summary and the user message that the first step belongs to. */

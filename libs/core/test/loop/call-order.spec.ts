@@ -144,7 +144,7 @@ describe('the order of the calls of an answer', () => {
       }),
       RUNS,
     );
-  }, 120_000);
+  });
 
   it('is that of the model where it can be seen, at every moment', async () => {
     await fc.assert(
@@ -156,7 +156,7 @@ describe('the order of the calls of an answer', () => {
       }),
       RUNS,
     );
-  }, 120_000);
+  });
 });
 
 /** Goes on with a run that is written down. */
@@ -204,5 +204,5 @@ describe('the order of the calls of a run that is taken over', () => {
       }),
       RUNS,
     );
-  }, 120_000);
+  });
 });

@@ -219,7 +219,7 @@ describe('a message with `whenBusy: addInput`', () => {
     expect(await answer).toMatchObject({ text: 'Both.' });
     expect([one.seen(1), one.model.requests.length]).toEqual([['First.', '', 'tool', 'Second.'], 2]);
     expect(types(second.events)).toEqual(['run-start', 'run-end']);
-  }, 60_000);
+  });
 
   it('is queued where the run under way in another process ends before it has taken it, and said once', async () => {
     const store = new UnreadStore();

@@ -121,7 +121,7 @@ describe('what a run of the same conversation says to one that is written down',
       ['Go on.', 'Second.'],
       ['r', 'r'],
     ]);
-  }, 60_000);
+  });
 
   it('is not taken by a run that has no journal yet, or none any more, since the next process would not know of it', async () => {
     const { durable } = await process(new MemoryConversationStore());

@@ -247,7 +247,7 @@ describe('a session whose account is in trouble', () => {
     await collect(await runs.resume(runId, { ...alice, context }));
     expect(done).toEqual(['1']);
     expect((await session.call('probe__send', key('2'))).waiting).toBeDefined();
-  }, 30_000);
+  });
 
   it('is not opened, and takes no place, where the account cannot be read', async () => {
     const accounts = new TroubledAccounts();
