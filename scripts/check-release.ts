@@ -14,8 +14,8 @@ interface ReleaseCheck {
 
 const SERVERS = ['TOOLLOOP_TEST_POSTGRES', 'TOOLLOOP_TEST_MARIADB'];
 
-/** The minutes that all checks may take together. */
-const MOST_MINUTES = 90;
+/** The minutes that all checks may take together. A release must not take two hours, and ten minutes are kept for a slow day. */
+const MAX_MINUTES = 110;
 
 /** Everything that takes too long for `.ci/run`, and nothing that this runs as well, in the order in which it is run. The minutes are those of the processors where a check uses them throughout. */
 const CHECKS: readonly ReleaseCheck[] = [
@@ -63,8 +63,8 @@ const { values } = parseArgs({
 
 const wanted = CHECKS.filter(({ name }) => !values.only || values.only.includes(name));
 const unknown = values.only?.filter((wish) => CHECKS.every(({ name }) => name !== wish)) ?? [];
-if (minutesOf(CHECKS) > MOST_MINUTES)
-  refuse(`The checks take ${minutesOf(CHECKS)} minutes, more than ${MOST_MINUTES}: shorten one, or leave out what another one shows.`);
+if (minutesOf(CHECKS) > MAX_MINUTES)
+  refuse(`The checks take ${minutesOf(CHECKS)} minutes, more than ${MAX_MINUTES}: shorten one, or leave out what another one shows.`);
 else if (unknown.length > 0) refuse(`There is no check "${unknown.join('", "')}". Known: ${CHECKS.map(({ name }) => name).join(', ')}.`);
 else if (values.list) print(wanted);
 else run(wanted);

@@ -32,7 +32,7 @@ function posted(url: string, user: string, body: object, key?: string): Promise<
 const ask = (url: string) => posted(`${url}/runs`, 'alice', { message: 'Refund order o-1021' }, 'refund-1');
 
 async function until<Body>(look: () => Promise<Body>, holds: (seen: Body) => boolean): Promise<Body> {
-  for (const end = Date.now() + 60_000; ; await new Promise((resolve) => setTimeout(resolve, 50))) {
+  for (const end = Date.now() + 240_000; ; await new Promise((resolve) => setTimeout(resolve, 50))) {
     const seen = await look();
     if (holds(seen)) return seen;
     if (Date.now() > end) throw new Error(`In vain: ${JSON.stringify(seen)}\n${started.map(({ output }) => output()).join('\n')}`);

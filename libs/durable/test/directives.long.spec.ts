@@ -149,7 +149,7 @@ async function opened(database: Database) {
 }
 
 async function eventually(holds: () => boolean | Promise<boolean>): Promise<void> {
-  for (const end = Date.now() + 20_000; !(await holds()); await wait(10)) if (Date.now() > end) throw new Error('In vain.');
+  for (const end = Date.now() + 240_000; !(await holds()); await wait(10)) if (Date.now() > end) throw new Error('In vain.');
 }
 
 onEachDatabase('the store of directives', (open) => {

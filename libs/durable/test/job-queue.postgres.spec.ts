@@ -29,7 +29,7 @@ describePostgres('job queues', () => {
     while ((await states()).length < 2) await new Promise((resolve) => setTimeout(resolve, 20));
     for (const { id } of await states()) await age(id);
     await database.query(`update pgboss.queue set maintain_on = maintain_on - interval '10 minutes'`);
-    for (const until = Date.now() + 10_000; (await states()).length > 1 && Date.now() < until;)
+    for (const until = Date.now() + 240_000; (await states()).length > 1 && Date.now() < until;)
       await new Promise((resolve) => setTimeout(resolve, 100)); // pg-boss looks every two seconds
     expect([await states(), done.length]).toEqual([[{ id: '59 minutes' }], 2]);
     await end();

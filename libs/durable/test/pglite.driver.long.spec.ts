@@ -47,7 +47,7 @@ it('gives the room of what was deleted back, and shortens its log, once a minute
   const before = await look();
   expect(before.bytes).toBeGreaterThan(500_000);
   jest.advanceTimersByTime(1_000);
-  const until = Date.now() + 20_000;
+  const until = Date.now() + 240_000;
   let now = before;
   while ((now.bytes > 0 || now.checkpoint === before.checkpoint) && Date.now() < until) {
     await wait(20);

@@ -58,7 +58,7 @@ interface DeskProcess {
 const operators = (actor: unknown): 'all' | false => (actor as { readonly id: string }).id === 'root' && 'all';
 
 /** Resolves to the milliseconds until it holds. */
-async function msUntil(holds: () => boolean | Promise<boolean>, most = 15_000): Promise<number> {
+async function msUntil(holds: () => boolean | Promise<boolean>, most = 240_000): Promise<number> {
   const begun = performance.now();
   while (!(await holds())) {
     if (performance.now() - begun > most) throw new Error('It does not hold.');

@@ -127,7 +127,7 @@ async function decided(process: Started, { bank }: World, deed: 'redrive' | 'can
 
 /** The directive once nobody is at it any more, however busy the machine is. */
 async function settled({ service }: Started): Promise<DirectiveView | undefined> {
-  for (const end = Date.now() + 20_000; ;) {
+  for (const end = Date.now() + 240_000; ;) {
     const [one] = await service.list(alice);
     if (one?.status !== 'pending' && one?.status !== 'performing') return one;
     if (Date.now() > end) throw new Error(`It is still ${one.status}.`);

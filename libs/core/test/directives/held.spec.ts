@@ -29,7 +29,7 @@ class SlowJournal extends MemoryCallJournal {
 }
 
 async function eventually(holds: () => boolean): Promise<void> {
-  for (const end = Date.now() + 25_000; !holds(); await quiet(2)) if (Date.now() > end) throw new Error('In vain.');
+  for (const end = Date.now() + 240_000; !holds(); await quiet(2)) if (Date.now() > end) throw new Error('In vain.');
 }
 
 /** Somebody who has the key and not yet the word that they may go on. */

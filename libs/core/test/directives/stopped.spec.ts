@@ -29,7 +29,7 @@ describe('a directive whose tool is stopped', () => {
     await quiet();
     expect((await entries()).length).toBe(before);
     await policies.release(stopId, ops, why);
-    for (const end = Date.now() + 25_000; bank.effects.length < 2 && Date.now() < end;) await quiet(5);
+    for (const end = Date.now() + 240_000; bank.effects.length < 2 && Date.now() < end;) await quiet(5);
     expect(bank.effects).toMatchObject([{ orderId: 'o-1' }, { orderId: 'o-2' }]);
     await module.close();
   });
