@@ -25,7 +25,7 @@ const DELTA = { type: 'response.output_text.delta', item_id: 'msg_1', output_ind
 
 const APIS: Readonly<Record<string, Api>> = {
   chat: {
-    create: () => new ChatAnswer('m'),
+    create: () => new ChatAnswer({ model: 'm' }),
     chunk: (content, number) => ({
       id: `chatcmpl-${number}`,
       ...HEAD,
@@ -50,7 +50,7 @@ const APIS: Readonly<Record<string, Api>> = {
     end: [{ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }],
   },
   responses: {
-    create: () => new ResponsesAnswer('m'),
+    create: () => new ResponsesAnswer({ model: 'm' }),
     chunk: (delta, number) => ({ ...DELTA, sequence_number: number, delta, logprobs: [], obfuscation: 'x'.repeat(number % 5) }),
     others: [
       { type: 'response.refusal.delta', item_id: 'msg_1', output_index: 0, delta: 'No.' },
@@ -69,7 +69,7 @@ const APIS: Readonly<Record<string, Api>> = {
     end: [{ type: 'response.completed', response: { status: 'completed', output: [] } }],
   },
   messages: {
-    create: () => new MessagesAnswer('m', 0),
+    create: () => new MessagesAnswer({ model: 'm' }, 0),
     chunk: (text, number) => ({ type: 'content_block_delta', index: number % 7 === 6 ? 1 : 0, delta: { type: 'text_delta', text } }),
     others: [
       { type: 'ping' },

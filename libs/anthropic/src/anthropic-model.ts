@@ -1,4 +1,11 @@
-import { type AttemptControl, LanguageModel, type ModelCapabilities, type ModelEvent, type ModelRequest } from '@toolloop/protocol';
+import {
+  type AttemptControl,
+  LanguageModel,
+  type ModelCapabilities,
+  ModelError,
+  type ModelEvent,
+  type ModelRequest,
+} from '@toolloop/protocol';
 import {
   bytesOf,
   ignoredOptions,
@@ -9,9 +16,11 @@ import {
   toTimeLimits,
   withDiscretion,
 } from '@toolloop/wire';
-import { type AnthropicModelOptions, type AnthropicTarget, toClient } from './anthropic-options.js';
+import { type AnthropicModelOptions, type AnthropicTarget, serverOf, toClient } from './anthropic-options.js';
 import { fromRequestError, SDK_ERRORS } from './from-provider.js';
 import { MessagesAnswer } from './messages-answer.js';
+import type { AnswerOrigin } from './provider-data.js';
+import { habitsAfter, habitsOf, type ServerHabits } from './server-habits.js';
 import { messagesBody } from './to-messages-request.js';
 
 /** The most requests to continue one answer: the provider pauses a turn in which its own tools take long. */
@@ -22,6 +31,9 @@ export class AnthropicModel extends LanguageModel {
   readonly provider = 'anthropic';
   override readonly capabilities: ModelCapabilities;
   readonly #target: AnthropicTarget;
+  readonly #origin: AnswerOrigin;
+  /** The habits of the server, as far as they are known. They are the same for every run. */
+  #habits: ServerHabits;
   /** The client and its key, in a private field that `console.log` and `JSON.stringify` cannot reach. */
   readonly #connection: ReturnType<typeof toClient>;
 
@@ -33,6 +45,9 @@ export class AnthropicModel extends LanguageModel {
     super();
     this.capabilities = options.capabilities ?? {};
     this.#target = { ...options, model: modelId };
+    const server = serverOf(options);
+    this.#origin = { model: modelId, server };
+    this.#habits = habitsOf(server);
     this.#connection = toClient(modelId, options);
   }
 
@@ -43,14 +58,14 @@ export class AnthropicModel extends LanguageModel {
    * @throws ModelError if the request is refused, a time limit is reached, the answer holds an error, or the connection breaks
    */
   stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
-    const answer = new MessagesAnswer(this.modelId, MOST_PAUSES);
+    const answer = new MessagesAnswer(this.#origin, MOST_PAUSES);
     const { apiKey, firstByteMs } = this.#connection;
     const { apiVersion } = this.#target;
     const open = (own: AbortSignal): Promise<ResponseBody | undefined> => {
       const { paused } = answer;
       if (paused !== undefined) answer.resume();
       const messages = paused === undefined ? request.messages : [...request.messages, paused];
-      return this.post({ ...request, messages }, own);
+      return this.postOrLearn({ ...request, messages }, own);
     };
     return readAnswer(answer, {
       open,
@@ -69,6 +84,19 @@ export class AnthropicModel extends LanguageModel {
     return 'time';
   }
 
+  /** Sends the request, and once more where the server's refusal says how it wants the thinking of the transcript. */
+  private async postOrLearn(request: ModelRequest, signal: AbortSignal): Promise<ResponseBody | undefined> {
+    const known = this.#habits;
+    try {
+      return await this.post(request, signal);
+    } catch (error) {
+      const learned = error instanceof ModelError ? habitsAfter(known, error) : undefined;
+      if (learned === undefined) throw error;
+      this.#habits = learned;
+      return this.post(request, signal);
+    }
+  }
+
   /** Sends the request; undefined when the signal was aborted before an answer came. */
   private post(request: ModelRequest, signal: AbortSignal): Promise<ResponseBody | undefined> {
     const { repeated } = this.#connection;
@@ -76,7 +104,7 @@ export class AnthropicModel extends LanguageModel {
       if (!signal.aborted) throw await fromRequestError(error);
     };
     try {
-      const body = messagesBody(request, this.#target);
+      const body = messagesBody(request, this.#target, { ...this.#origin, habits: this.#habits });
       if (repeated.areKnown) return repeatRequest(repeated, body.toBytes(), signal, SDK_ERRORS, failed);
       return this.postFirst(body.toJson(), signal).catch(failed);
     } catch (error) {

@@ -79,6 +79,19 @@ export function toClient(model: string, options: AnthropicModelOptions): Connect
   return { client, repeated, apiKey, firstByteMs: options.timeoutMs };
 }
 
+/** Returns the host of a base URL, which tells the servers of one model apart; undefined without a valid one. */
+export function serverAt(baseURL: string | undefined): string | undefined {
+  return baseURL !== undefined && URL.canParse(baseURL) ? new URL(baseURL).host : undefined;
+}
+
+/** The host of Anthropic itself. */
+const ANTHROPIC_SERVER = 'api.anthropic.com';
+
+/** Returns the host to which a model's requests go. */
+export function serverOf({ baseURL = fromEnvironment('ANTHROPIC_BASE_URL') }: AnthropicModelOptions): string {
+  return serverAt(baseURL) ?? ANTHROPIC_SERVER;
+}
+
 /** Creates the client when it is first asked for. */
 function once(options: ClientOptions): () => Promise<Anthropic> {
   let client: Promise<Anthropic> | undefined;
@@ -106,7 +119,7 @@ function withoutKey(model: string): ConfigurationError {
 /** The target of a request: a model, and the options that hold for each of its answers. */
 export interface AnthropicTarget extends Pick<
   AnthropicModelOptions,
-  'maxTokens' | 'promptCache' | 'parallelToolCalls' | 'apiVersion' | 'serverTools' | 'strictTools' | 'thinking' | 'effort'
+  'baseURL' | 'maxTokens' | 'promptCache' | 'parallelToolCalls' | 'apiVersion' | 'serverTools' | 'strictTools' | 'thinking' | 'effort'
 > {
   readonly model: string;
 }

@@ -13,5 +13,5 @@ import { MessagesAnswer } from './messages-answer.js';
  * const answer = await assemble(decodeMessages(response.body, 'claude-sonnet-5-5'));
  */
 export function decodeMessages(body: Bytes, model = ''): AsyncGenerator<ModelEvent, void, undefined> {
-  return readBytes(new MessagesAnswer(model), body);
+  return readBytes(new MessagesAnswer({ model }), body);
 }

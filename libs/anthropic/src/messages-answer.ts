@@ -27,7 +27,7 @@ import {
   isErrorResult,
   laterCounts,
 } from './from-provider.js';
-import { isPlain, toProviderData } from './to-conversation.js';
+import { type AnswerOrigin, isPlain, toProviderData } from './provider-data.js';
 
 /** An answer to `POST /v1/messages` (https://platform.claude.com/docs/en/build-with-claude/streaming). */
 export class MessagesAnswer extends WireAnswer {
@@ -46,7 +46,7 @@ export class MessagesAnswer extends WireAnswer {
 
   /** @param pausesLeft the number of requests that the reader may still send to continue a paused turn */
   constructor(
-    private readonly model: string,
+    private readonly origin: AnswerOrigin,
     private pausesLeft = 0,
   ) {
     super();
@@ -178,10 +178,12 @@ export class MessagesAnswer extends WireAnswer {
   }
 
   private providerData(): AssistantMessage['providerData'] {
-    const { model, container, refusal } = this;
+    const { container, refusal } = this;
+    const { model, server } = this.origin;
     const blocks = this.blocks.finish();
     return toProviderData({
       model,
+      ...(server !== undefined && { server }),
       ...(!isPlain(blocks) && { blocks }),
       ...(container !== undefined && { container }),
       ...(refusal !== undefined && { refusal }),

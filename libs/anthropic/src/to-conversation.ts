@@ -1,8 +1,8 @@
 import type { AssistantMessage, ContentPart, Message, ToolCall, ToolMessage } from '@toolloop/protocol';
 import {
+  CallNaming,
   EncodedOnce,
   GrowingBytes,
-  isWireObject,
   type JsonPart,
   LastText,
   listOf,
@@ -10,10 +10,17 @@ import {
   type TranscriptWriter,
   toWireArguments,
   toWireName,
+  type WireIds,
   type WireObject,
-  wireObjectsIn,
 } from '@toolloop/wire';
 import { marked, type PromptCache } from './anthropic-options.js';
+import { type AnswerOrigin, type ProviderData, providerDataOf } from './provider-data.js';
+import type { ServerHabits } from './server-habits.js';
+
+/** The model, the server and the habits for which a transcript is written. */
+export interface Reader extends AnswerOrigin {
+  readonly habits: ServerHabits;
+}
 
 /** The blocks of one side, each with a comma before it. */
 interface Turn {
@@ -39,18 +46,18 @@ class Conversation implements TranscriptWriter {
   private readonly settled = new GrowingBytes();
   private readonly turns: Turn[] = [];
   private readonly late: Uint8Array[] = [];
-  private readonly naming = new CallNaming();
+  private readonly naming = new CallNaming(toWireId);
   private wireIds: WireIds = new Map();
 
-  constructor(private readonly model: string) {}
+  constructor(private readonly reader: Reader) {}
 
   take(message: Message): void {
     if (message.role === 'assistant') {
       this.wireIds = this.naming.name(message.toolCalls ?? []);
       this.add('system', this.late.splice(0));
-      this.container = providerDataOf(message, this.model)?.container ?? this.container;
+      this.container = providerDataOf(message, this.reader)?.container ?? this.container;
     }
-    const blocks = toBlocks(message, this.wireIds, this.model);
+    const blocks = toBlocks(message, this.wireIds, this.reader);
     if (blocks.length === 0) return;
     if (message.role === 'system') (this.turns.length === 0 ? this.first : this.late).push(blocks);
     else this.add(message.role === 'assistant' ? 'assistant' : 'user', [blocks]);
@@ -87,8 +94,13 @@ function append(turns: Turn[], role: Turn['role'], blocks: readonly Uint8Array[]
   else turns.push({ role, blocks });
 }
 
-/** The transcripts that were written last. */
-export const transcripts = new Transcripts((model) => new Conversation(model));
+const transcripts = new Transcripts<Conversation>();
+
+/** Writes a transcript for a model at a server; only what is new since the last request is written. */
+export function conversationFor(messages: readonly Message[], reader: Reader): Conversation {
+  const key = JSON.stringify([reader.model, reader.server, reader.habits.thinking]);
+  return transcripts.written(messages, key, () => new Conversation(reader));
+}
 
 /** Writes a text as a block with a comma before it. */
 export function toTextBlock(text: string): string {
@@ -100,11 +112,13 @@ function toItem(role: Turn['role'], blocks: readonly JsonPart[]): readonly JsonP
 }
 
 /** Writes the blocks of a message, each with a comma before it; empty for one without content. */
-function toBlocks(message: Message, wireIds: WireIds, model: string): Uint8Array {
+function toBlocks(message: Message, wireIds: WireIds, reader: Reader): Uint8Array {
   switch (message.role) {
     case 'assistant': {
-      const data = providerDataOf(message, model);
-      return once(message, [data?.model, ...wireIds.values()].join(), () => toAssistantBlocks(message, wireIds, data));
+      const data = providerDataOf(message, reader);
+      const { thinking } = reader.habits;
+      const key = [thinking, data?.model, data && reader.server, ...wireIds.values()].join();
+      return once(message, key, () => withThinking(toAssistantBlocks(message, wireIds, data), thinking));
     }
     case 'tool': {
       const id = wireIds.get(message.toolCallId) ?? message.toolCallId;
@@ -136,33 +150,19 @@ function toResult({ content, isError }: ToolMessage, id: string): WireObject {
   };
 }
 
-/**
- * Gives the calls of one transcript their ids on the wire. The provider's own id is kept, but the API accepts an id once in a conversation and no
- * other characters than these, while a transcript may hold the calls of many providers.
- */
-export class CallNaming {
-  private readonly used = new Set<string>();
-
-  /** Returns the wire ids of one message's calls by their `toolCallId`. */
-  name(calls: readonly ToolCall[]): ReadonlyMap<string, string> {
-    return new Map(calls.map((call) => [call.toolCallId, this.claim(call)]));
-  }
-
-  private claim({ toolCallId, providerCallId = toolCallId }: ToolCall): string {
-    const [theirs, ours] = [toWireId(providerCallId), toWireId(toolCallId)];
-    let id = this.used.has(theirs) ? ours : theirs;
-    for (let suffix = 2; this.used.has(id); suffix += 1) id = `${ours}_${suffix}`;
-    this.used.add(id);
-    return id;
-  }
-}
-
+/** Makes an id of the characters that the API accepts. */
 function toWireId(id: string): string {
   return id.replaceAll(/[^a-zA-Z0-9_-]/g, '_') || '_';
 }
 
-/** The wire ids of a transcript's calls by their `toolCallId`. */
-export type WireIds = ReadonlyMap<string, string>;
+/** The beginning of a block of thinking, redacted or not. */
+const THOUGHT = /^\{"type":"(?:redacted_)?thinking"/;
+
+/** Begins an answer with empty thinking where its server requires some and the answer has none. */
+function withThinking(blocks: readonly string[], habit: ServerHabits['thinking']): readonly string[] {
+  if (habit !== 'required' || blocks.length === 0 || blocks.some((block) => THOUGHT.test(block))) return blocks;
+  return ['{"type":"thinking","thinking":"","signature":""}', ...blocks];
+}
 
 /** Writes the content blocks of an answer as JSON texts, in the order of its provider data where there is one. */
 export function toAssistantBlocks(message: AssistantMessage, wireIds: WireIds, data: ProviderData | undefined): readonly string[] {
@@ -280,45 +280,4 @@ function readData(url: string): { readonly type: string; readonly base64: string
   const [type = '', ...parameters] = url.slice('data:'.length, comma).split(';');
   const data = url.slice(comma + 1);
   return { type, base64: parameters.includes('base64') ? data : Buffer.from(decodeURIComponent(data)).toString('base64') };
-}
-
-/**
- * The blocks of an answer that its model requires in later requests. Thinking is signed and refused when it or anything before it has changed, so an answer is
- * sent back in the blocks it came in. Other models cannot read such blocks, so they are sent to the model they came from only.
- */
-export interface ProviderData {
-  readonly model: string;
-  /**
-   * The blocks in order. A text has its `length` instead of its words and a call its `id` alone: the words and the arguments are in the message. A block of
-   * any other kind is kept whole.
-   */
-  readonly blocks?: readonly WireObject[];
-  /** The id of the container in which the provider's code execution keeps its files. */
-  readonly container?: string;
-  /** The details of a refusal. */
-  readonly refusal?: WireObject;
-}
-
-/** Reads the provider data of a message that came from this model. A transcript can come from anywhere, so every field is checked. */
-export function providerDataOf(message: AssistantMessage, model: string): ProviderData | undefined {
-  const data = message.providerData?.anthropic;
-  if (!isWireObject(data) || data.model !== model) return undefined;
-  return {
-    model,
-    ...(Array.isArray(data.blocks) && { blocks: wireObjectsIn(data.blocks) }),
-    ...(typeof data.container === 'string' && { container: data.container }),
-  };
-}
-
-/** Wraps the provider data of a message; undefined when there is none. */
-export function toProviderData(data: ProviderData): { readonly anthropic: ProviderData } | undefined {
-  return Object.keys(data).length > 1 ? { anthropic: data } : undefined;
-}
-
-/** Tells whether a message's text and calls alone give the same blocks: one text, then calls that the model made itself. */
-export function isPlain(blocks: readonly WireObject[]): boolean {
-  return blocks.every((block, index) => {
-    if (block.type === 'text') return index === 0 && block.citations === undefined;
-    return block.type === 'tool_use' && Object.keys(block).length === 2;
-  });
 }

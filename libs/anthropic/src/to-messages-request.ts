@@ -1,11 +1,14 @@
 import type { AnswerFormat, ModelOptions, ModelRequest, ToolChoice, ToolSpec } from '@toolloop/protocol';
 import { isWireObject, listOf, RequestBody, ToolEncoder, type WireObject, wireObjectsIn } from '@toolloop/wire';
-import { type AnthropicTarget, marked } from './anthropic-options.js';
-import { toTextBlock, transcripts } from './to-conversation.js';
+import { type AnthropicTarget, marked, serverAt } from './anthropic-options.js';
+import { habitsOf } from './server-habits.js';
+import { conversationFor, type Reader, toTextBlock } from './to-conversation.js';
 
 /** Writes the body of `POST /v1/messages` as JSON text, also for an application that sends the request itself. */
 export function toMessagesRequest(request: ModelRequest, target: AnthropicTarget): string {
-  return messagesBody(request, target).toJson();
+  const { model, baseURL } = target;
+  const server = serverAt(baseURL);
+  return messagesBody(request, target, { model, server, habits: habitsOf(server) }).toJson();
 }
 
 /**
@@ -13,10 +16,10 @@ export function toMessagesRequest(request: ModelRequest, target: AnthropicTarget
  * next step and gives the same bytes, which the provider's prompt cache needs. Four places are marked for that cache, as many as the API accepts: the last
  * tool, the end of the instructions, and the last two turns of the user, of which one was the last in the step before.
  */
-export function messagesBody(request: ModelRequest, target: AnthropicTarget): RequestBody {
+export function messagesBody(request: ModelRequest, target: AnthropicTarget, reader: Reader): RequestBody {
   const { instructions, messages, answerFormat, options = {} } = request;
   const { promptCache = '5m', maxTokens = 16_000, parallelToolCalls = true } = target;
-  const conversation = transcripts.written(messages, target.model);
+  const conversation = conversationFor(messages, reader);
   const output = answerFormat === undefined ? {} : toOutputFormat(answerFormat);
   const system = [...conversation.system(instructions), ...toInstructionBlocks(output)];
   const tools = toTools(request.tools, target.serverTools ?? [], target.strictTools);

@@ -150,7 +150,12 @@ describe.each(REQUESTS)('%s', (_which, further) => {
         { type: 'provider-tool', id: 'srvtoolu_1', name: 'web_search', status: 'succeeded' },
         { type: 'text-delta', text: 'Tea.' },
         { type: 'usage', usage: expect.objectContaining({ inputTokens: 6, outputTokens: 8 }) },
-        { type: 'finish', finishReason: 'stop', response: { id: 'msg_1' }, providerData: { anthropic: { model: 'own-1', blocks } } },
+        {
+          type: 'finish',
+          finishReason: 'stop',
+          response: { id: 'msg_1' },
+          providerData: { anthropic: { model: 'own-1', server: new URL(provider().origin).host, blocks } },
+        },
       ]);
       const { messages } = JSON.parse(provider().requests[1]?.body ?? '') as { messages: object[] };
       expect(messages).toEqual([

@@ -61,7 +61,9 @@ describe('events that are read by their form', () => {
       fc.property(fc.array(event, { maxLength: 30 }), fc.nat(2), (events, repeats) => {
         const start = { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } };
         const bytes = stream([start, ...events.flatMap((one) => Array.from({ length: repeats + 1 }, () => one))]);
-        expect(comparable(decodeInto(new MessagesAnswer('m'), [bytes]))).toBe(comparable(decodeInto(new PlainAnswer('m'), [bytes])));
+        expect(comparable(decodeInto(new MessagesAnswer({ model: 'm' }), [bytes]))).toBe(
+          comparable(decodeInto(new PlainAnswer({ model: 'm' }), [bytes])),
+        );
       }),
       { numRuns: RUNS },
     );
@@ -72,7 +74,7 @@ describe('events that are read by their form', () => {
     const start = { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } };
     const bytes = stream([start, ...words.map((text) => textDelta(0, text))]);
     const parse = jest.spyOn(JSON, 'parse');
-    const { events } = decodeInto(new MessagesAnswer('m'), [bytes]);
+    const { events } = decodeInto(new MessagesAnswer({ model: 'm' }), [bytes]);
     expect(events[0]).toEqual({ type: 'text-delta', text: words.join('') });
     expect(parse.mock.calls.length).toBeLessThanOrEqual(5);
   });

@@ -5,7 +5,7 @@ export { finishOf, joined, textOf, type Decoded } from '../../wire/test/decoded.
 
 /** Feeds the reads to a fresh decoder the way the model does. */
 export function decode(reads: readonly (string | Uint8Array)[], model = 'test-model'): Decoded {
-  return decodeInto(new MessagesAnswer(model), reads);
+  return decodeInto(new MessagesAnswer({ model }), reads);
 }
 
 /** An event stream of these payloads. */

@@ -9,7 +9,8 @@ import {
   fromSources,
   WHERE_TO_LOOK,
 } from './from-provider.js';
-import { ProviderDataCollector } from './provider-data.js';
+import { thoughtsIn } from './content-parts.js';
+import { type AnswerOrigin, ProviderDataCollector } from './provider-data.js';
 import { type AssembledCall, ToolCallAssembler } from './tool-call-assembler.js';
 
 /** An answer to `POST /chat/completions`. */
@@ -34,7 +35,7 @@ export class ChatAnswer extends WireAnswer {
   /** The chunk that others were like last, and the call to which it adds arguments. */
   private like: { readonly chunk: WireObject; readonly call: ArgumentsOfCall | undefined } | undefined;
 
-  constructor(private readonly model: string) {
+  constructor(private readonly origin: AnswerOrigin) {
     super();
   }
 
@@ -72,7 +73,7 @@ export class ChatAnswer extends WireAnswer {
 
   override takeText(text: string, like: WireObject): void {
     const { index } = this.callLike(like) ?? {};
-    if (index === undefined) super.takeText(text, like);
+    if (index === undefined) this.say(text);
     else this.calls.take([{ index, function: { arguments: text } }]);
   }
 
@@ -97,7 +98,7 @@ export class ChatAnswer extends WireAnswer {
     for (const citation of citations) this.batch.push({ type: 'citation', citation });
     const usage = this.reportedUsage;
     if (usage !== undefined) this.batch.push({ type: 'usage', usage });
-    const data = this.collector.finish(this.model, calls);
+    const data = this.collector.finish(this.origin, calls);
     this.batch.push({ type: 'finish', finishReason: reason, ...(data !== undefined && { providerData: data }) });
   }
 
@@ -142,7 +143,7 @@ export class ChatAnswer extends WireAnswer {
   private takeDelta(delta: WireObject): void {
     this.hasSpoken ||= saysSomething(delta);
     this.takeReasoning(delta);
-    if (typeof delta.content === 'string') this.batch.append('text-delta', delta.content);
+    if (typeof delta.content === 'string') this.say(delta.content);
     if (Array.isArray(delta.content)) this.takeParts(delta.content);
     if (typeof delta.refusal === 'string') this.collector.refusal += delta.refusal;
     if (delta.annotations !== undefined) this.citations.push(...fromChatAnnotations(delta.annotations));
@@ -151,27 +152,27 @@ export class ChatAnswer extends WireAnswer {
     else if (isWireObject(delta.function_call)) this.calls.take([{ index: 0, function: delta.function_call }]);
   }
 
-  /** Takes reasoning under one of its names: several servers send the same words under two or three of them. */
+  private say(text: string): void {
+    this.collector.content.takeText(text);
+    this.batch.append('text-delta', text);
+  }
+
+  /** Takes reasoning, and shows it under one of its names: several servers send the same words under two or three of them. */
   private takeReasoning(delta: WireObject): void {
     const { reasoning_content: content, reasoning } = delta;
-    if (typeof content === 'string' && content !== '') {
-      this.collector.reasoningContent += content;
-      this.batch.append('reasoning-delta', content);
-    } else if (typeof reasoning === 'string') {
-      this.batch.append('reasoning-delta', reasoning);
-    }
-    if (delta.reasoning_details !== undefined) this.collector.takeDetails(delta.reasoning_details);
+    if (typeof content === 'string' && content !== '') this.batch.append('reasoning-delta', content);
+    else if (typeof reasoning === 'string') this.batch.append('reasoning-delta', reasoning);
+    this.collector.take(delta);
   }
 
   /** Takes content in parts: Mistral's reasoning models send their thinking as some of them. */
   private takeParts(parts: readonly unknown[]): void {
     for (const part of parts) {
       if (!isWireObject(part)) continue;
-      if (typeof part.text === 'string') this.batch.append('text-delta', part.text);
-      const thoughts = Array.isArray(part.thinking) ? part.thinking : [{ text: part.thinking }];
-      for (const thought of thoughts) {
-        if (isWireObject(thought) && typeof thought.text === 'string') this.batch.append('reasoning-delta', thought.text);
-      }
+      if (typeof part.text === 'string') this.say(part.text);
+      const thoughts = thoughtsIn(part);
+      if (thoughts.length > 0) this.collector.content.takeThought(part, thoughts.join(''));
+      for (const thought of thoughts) this.batch.append('reasoning-delta', thought);
     }
   }
 

@@ -14,7 +14,7 @@ import { ResponsesAnswer } from './responses-answer.js';
  * const answer = await assemble(decodeChatCompletions(response.body, 'gpt-5-mini'));
  */
 export function decodeChatCompletions(body: Bytes, model = ''): AsyncGenerator<ModelEvent, void, undefined> {
-  return readBytes(new ChatAnswer(model), body);
+  return readBytes(new ChatAnswer({ model }), body);
 }
 
 /**
@@ -23,5 +23,5 @@ export function decodeChatCompletions(body: Bytes, model = ''): AsyncGenerator<M
  * @throws ModelError if the answer holds an error or the connection breaks
  */
 export function decodeResponses(body: Bytes, model = ''): AsyncGenerator<ModelEvent, void, undefined> {
-  return readBytes(new ResponsesAnswer(model), body);
+  return readBytes(new ResponsesAnswer({ model }), body);
 }

@@ -27,7 +27,7 @@ export function fromProviderError(error: unknown): ModelError {
   const fields = isWireObject(error) ? error : { message: error };
   const status = toStatus(fields.status) ?? toStatus(fields.status_code) ?? toStatus(fields.code);
   const isTransient = TRANSIENT.has(String(fields.type)) || TRANSIENT.has(String(fields.code));
-  return reported({ kind: kindOf(fields), message: fields.message, status, ...(status === undefined && { retryable: isTransient }) });
+  return reported({ kind: kindOf(fields), message: messageOf(fields), status, ...(status === undefined && { retryable: isTransient }) });
 }
 
 export function fromErrorPayload(payload: string): ModelError {
@@ -47,7 +47,7 @@ export async function fromRequestError(error: unknown): Promise<ModelError> {
     const { status, error: said, requestID: requestId, headers } = error as SdkError<number, Headers, object | undefined>;
     // Where a body is no error of the API, such as some server's page, the SDK has none.
     const fields = isWireObject(said) ? said : { message: said };
-    return refused(status, { kind: kindOf(fields), message: fields.message, requestId, headers });
+    return refused(status, { kind: kindOf(fields), message: messageOf(fields), requestId, headers });
   }
   const message = error instanceof Error ? error.message : String(error);
   return new ModelError(`The request could not be sent: ${message}`, { code: 'invalid_request', cause: error });
@@ -68,6 +68,13 @@ export const SDK_ERRORS: SdkErrors = {
 /** Chooses the most telling code of an error: `code` before `type`, unless it only repeats the status as a number. */
 function kindOf({ code, type }: WireObject): unknown {
   return typeof code === 'string' && !/^\d+$/.test(code) ? code : type;
+}
+
+/** Reads the message of an error. OpenRouter says only that the provider behind it failed, and passes on what that one answered: its message is part of ours. */
+function messageOf({ message, metadata }: WireObject): unknown {
+  const raw = isWireObject(metadata) && typeof metadata.raw === 'string' ? parseWireObject(metadata.raw) : undefined;
+  const behind = isWireObject(raw?.error) ? raw.error.message : raw?.message;
+  return typeof message === 'string' && typeof behind === 'string' ? `${message}: ${behind}` : message;
 }
 
 function toStatus(value: unknown): number | undefined {

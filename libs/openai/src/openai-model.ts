@@ -1,4 +1,11 @@
-import { type AttemptControl, LanguageModel, type ModelCapabilities, type ModelEvent, type ModelRequest } from '@toolloop/protocol';
+import {
+  type AttemptControl,
+  LanguageModel,
+  type ModelCapabilities,
+  ModelError,
+  type ModelEvent,
+  type ModelRequest,
+} from '@toolloop/protocol';
 import {
   bytesOf,
   ignoredOptions,
@@ -13,9 +20,11 @@ import {
 } from '@toolloop/wire';
 import { ChatAnswer } from './chat-answer.js';
 import { fromRequestError, SDK_ERRORS } from './from-provider.js';
-import { type OpenAiModelOptions, type OpenAiTarget, toClient } from './openai-options.js';
+import { type OpenAiModelOptions, type OpenAiTarget, serverOf, toClient } from './openai-options.js';
+import type { AnswerOrigin } from './provider-data.js';
 import { ResponsesAnswer } from './responses-answer.js';
-import { chatBody } from './to-chat-request.js';
+import { habitsAfter, habitsOf, type ServerHabits } from './server-habits.js';
+import { chatBody, chatReader } from './to-chat-request.js';
 import { responsesBody } from './to-responses-request.js';
 
 /** A model at OpenAI, or at any server that speaks one of its APIs. */
@@ -23,7 +32,10 @@ export class OpenAiModel extends LanguageModel {
   readonly provider = 'openai';
   override readonly capabilities: ModelCapabilities;
   readonly #target: OpenAiTarget;
+  readonly #origin: AnswerOrigin;
   readonly #wire: Wire;
+  /** The habits of the server, as far as they are known. They are the same for every run. */
+  #habits: ServerHabits;
   /** The client and its key, in a private field that `console.log` and `JSON.stringify` cannot reach. */
   readonly #connection: ReturnType<typeof toClient>;
 
@@ -36,6 +48,8 @@ export class OpenAiModel extends LanguageModel {
     this.capabilities = options.capabilities ?? {};
     this.#wire = WIRES[options.api ?? 'chat'];
     this.#target = { ...options, model: modelId };
+    this.#origin = { model: modelId, server: serverOf(options) };
+    this.#habits = habitsOf(this.#origin);
     this.#connection = toClient(modelId, options);
   }
 
@@ -47,8 +61,8 @@ export class OpenAiModel extends LanguageModel {
    */
   stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
     const { apiKey, firstByteMs } = this.#connection;
-    return readAnswer(this.#wire.createAnswer(this.modelId), {
-      open: (own) => this.post(request, own),
+    return readAnswer(this.#wire.createAnswer(this.#origin), {
+      open: (own) => this.postOrLearn(request, own),
       veil: (error) => withDiscretion(error, { apiKey, request }),
       signal,
       timeLimits: toTimeLimits(request, firstByteMs),
@@ -60,6 +74,20 @@ export class OpenAiModel extends LanguageModel {
     return 'time';
   }
 
+  /** Sends the request, and once more where the server's refusal says how it wants the reasoning of the transcript. */
+  private async postOrLearn(request: ModelRequest, signal: AbortSignal): Promise<ResponseBody | undefined> {
+    const known = this.#habits;
+    try {
+      return await this.post(request, signal);
+    } catch (error) {
+      const learned = error instanceof ModelError && this.#wire.learns ? habitsAfter(known, error) : undefined;
+      // Habits that another run has learned since are tried first; two that contradict each other are not tried in turn.
+      if (learned === undefined || known !== habitsOf(this.#origin)) throw error;
+      this.#habits = learned;
+      return this.post(request, signal);
+    }
+  }
+
   /** Sends the request; undefined when the signal was aborted before an answer came. */
   private post(request: ModelRequest, signal: AbortSignal): Promise<ResponseBody | undefined> {
     const { repeated } = this.#connection;
@@ -67,7 +95,7 @@ export class OpenAiModel extends LanguageModel {
       if (!signal.aborted) throw await fromRequestError(error);
     };
     try {
-      const body = this.#wire.toBody(request, this.#target);
+      const body = this.#wire.toBody(request, this.#target, { origin: this.#origin, habits: this.#habits });
       if (repeated.areKnown) return repeatRequest(repeated, body.toBytes(), signal, SDK_ERRORS, failed);
       return this.postFirst(body.toJson(), signal).catch(failed);
     } catch (error) {
@@ -101,24 +129,34 @@ export interface Wire {
   /** The path behind the base URL. */
   readonly path: string;
   /** Writes the body of a request. */
-  toBody(request: ModelRequest, target: OpenAiTarget): RequestBody;
+  toBody(request: ModelRequest, target: OpenAiTarget, server: AskedServer): RequestBody;
   /** Tells which options of a request the API does not have, so that they are not sent. */
   ignoredOptions(request: ModelRequest, target: OpenAiTarget): readonly string[];
   /** Creates the decoder of one answer. */
-  createAnswer(model: string): WireAnswer;
+  createAnswer(origin: AnswerOrigin): WireAnswer;
+  /** `true` where the servers of this API differ in the reasoning that a transcript may hold. */
+  readonly learns: boolean;
+}
+
+/** The server that a request goes to, with what is known of it. */
+export interface AskedServer {
+  readonly origin: AnswerOrigin;
+  readonly habits: ServerHabits;
 }
 
 export const WIRES: Readonly<Record<'chat' | 'responses', Wire>> = {
   chat: {
     path: '/chat/completions',
-    toBody: chatBody,
+    toBody: (request, target, { origin, habits }) => chatBody(request, target, chatReader(origin, habits)),
     ignoredOptions: (_request, target) => ignoredOptions(target, ['builtInTools', 'reasoningSummary'], "OpenAI's chat completions"),
-    createAnswer: (model) => new ChatAnswer(model),
+    createAnswer: (origin) => new ChatAnswer(origin),
+    learns: true,
   },
   responses: {
     path: '/responses',
-    toBody: responsesBody,
+    toBody: (request, target, { origin }) => responsesBody(request, target, origin.server),
     ignoredOptions: ({ options = {} }) => ignoredOptions(options, ['seed', 'stopSequences'], "OpenAI's responses API"),
-    createAnswer: (model) => new ResponsesAnswer(model),
+    createAnswer: (origin) => new ResponsesAnswer(origin),
+    learns: false,
   },
 };

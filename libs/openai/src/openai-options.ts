@@ -75,6 +75,19 @@ export function toClient(model: string, options: OpenAiModelOptions): Connection
   return { client, repeated, apiKey, firstByteMs: options.timeoutMs };
 }
 
+/** Returns the host of a base URL, which tells the servers of one model apart; undefined without a valid one. */
+export function serverAt(baseURL: string | undefined): string | undefined {
+  return baseURL !== undefined && URL.canParse(baseURL) ? new URL(baseURL).host : undefined;
+}
+
+/** The host of OpenAI itself. */
+const OPENAI_SERVER = 'api.openai.com';
+
+/** Returns the host to which a model's requests go. */
+export function serverOf({ baseURL = fromEnvironment('OPENAI_BASE_URL') }: OpenAiModelOptions): string {
+  return serverAt(baseURL) ?? OPENAI_SERVER;
+}
+
 /** Creates the client when it is first asked for. */
 function once(options: ClientOptions): () => Promise<OpenAI> {
   let client: Promise<OpenAI> | undefined;
@@ -98,7 +111,7 @@ function withoutKey(model: string): ConfigurationError {
 /** The target of a request: a model, and the options that hold for each of its answers. */
 export interface OpenAiTarget extends Pick<
   OpenAiModelOptions,
-  'parallelToolCalls' | 'reasoningEffort' | 'reasoningSummary' | 'builtInTools' | 'maxTokensField' | 'strictTools'
+  'baseURL' | 'parallelToolCalls' | 'reasoningEffort' | 'reasoningSummary' | 'builtInTools' | 'maxTokensField' | 'strictTools'
 > {
   readonly model: string;
 }

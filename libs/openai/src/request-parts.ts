@@ -1,5 +1,5 @@
-import type { AnswerFormat, ContentPart, ToolCall } from '@toolloop/protocol';
-import { EncodedOnce } from '@toolloop/wire';
+import type { AnswerFormat, ContentPart } from '@toolloop/protocol';
+import { EncodedOnce, type IdFit } from '@toolloop/wire';
 import { toStrictSchema } from './strict-schema.js';
 
 const encoded = new EncodedOnce<AnswerFormat>();
@@ -13,28 +13,19 @@ export function toJsonSchemaFormat(format: AnswerFormat): Uint8Array {
   });
 }
 
-const NONE: ReadonlyMap<string, string> = new Map();
-
-/**
- * Maps the call ids of one message to the provider's, where these differ. Where the provider gave two calls the same id, the second keeps its own:
- * a result has to find its call. Ids longer than `most` characters are shortened: OpenAI refuses them, and vLLM, for example, makes longer ones.
- */
-export function wireIdsOf(calls: readonly ToolCall[] | undefined, most: number): ReadonlyMap<string, string> {
-  if (calls === undefined || calls.every((call) => call.providerCallId === undefined && call.toolCallId.length <= most)) return NONE;
-  const ids = new Map<string, string>();
-  const taken = new Set<string>();
-  for (const { toolCallId, providerCallId } of calls) {
-    const id = shortened(providerCallId === undefined || taken.has(providerCallId) ? toolCallId : providerCallId, most);
-    taken.add(id);
-    ids.set(toolCallId, id);
-  }
-  return ids;
+/** Shortens ids longer than `most` characters: OpenAI refuses them, and vLLM, for example, makes longer ones. */
+export function fitTo(most: number): IdFit {
+  return (id) => (id.length <= most ? id : `call_${hashOf(id).slice(0, 32)}`);
 }
 
-function shortened(id: string, most: number): string {
-  if (id.length <= most) return id;
+/** Replaces ids of another form than a server's own by as many characters of their hash. */
+export function fitForm(form: RegExp, characters: number): IdFit {
+  return (id) => (form.test(id) ? id : hashOf(id).slice(0, characters));
+}
+
+function hashOf(text: string): string {
   const { createHash } = process.getBuiltinModule('node:crypto');
-  return `call_${createHash('sha256').update(id).digest('hex').slice(0, 32)}`;
+  return createHash('sha256').update(text).digest('hex');
 }
 
 /** Returns the name of a file, which providers require; made from its media type where it has none. */

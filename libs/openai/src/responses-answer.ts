@@ -8,7 +8,7 @@ import {
   fromResponsesUsage,
   WHERE_TO_LOOK,
 } from './from-provider.js';
-import { hasFailed, outputToKeep, type ProviderData, providerToolOf } from './provider-data.js';
+import { type AnswerOrigin, hasFailed, knownOrigin, outputToKeep, type ProviderData, providerToolOf } from './provider-data.js';
 import { type AssembledCall, ToolCallAssembler } from './tool-call-assembler.js';
 
 /** The events that announce or repeat others; the first three carry the whole request with every tool in it. */
@@ -32,7 +32,7 @@ export class ResponsesAnswer extends WireAnswer {
   /** The status of the terminal event, once it came. */
   private end: { readonly status: unknown; readonly reason: unknown } | undefined;
 
-  constructor(private readonly model: string) {
+  constructor(private readonly origin: AnswerOrigin) {
     super();
   }
 
@@ -122,7 +122,7 @@ export class ResponsesAnswer extends WireAnswer {
     for (const { toolCallId, name, arguments: text } of calls) this.batch.push({ type: 'tool-call', toolCallId, name, arguments: text });
     if (this.usage !== undefined) this.batch.push({ type: 'usage', usage: this.usage });
     const kept = outputToKeep(items);
-    const data: ProviderData = { model: this.model, ...(refusal !== '' && { refusal }), ...(kept && { output: kept }) };
+    const data: ProviderData = { ...knownOrigin(this.origin), ...(refusal !== '' && { refusal }), ...(kept && { output: kept }) };
     this.batch.push({ type: 'finish', finishReason: reason, ...((refusal !== '' || kept) && { providerData: { openai: data } }) });
   }
 

@@ -10,8 +10,10 @@ import type {
   UserMessage,
 } from '@toolloop/protocol';
 import {
+  CallNaming,
   EncodedOnce,
   GrowingBytes,
+  type IdFit,
   type JsonPart,
   LastText,
   listOf,
@@ -21,10 +23,14 @@ import {
   type TranscriptWriter,
   toWireArguments,
   toWireName,
+  type WireIds,
+  type WireObject,
 } from '@toolloop/wire';
-import type { OpenAiTarget } from './openai-options.js';
-import { type ProviderData, providerDataOf } from './provider-data.js';
-import { fileName, toJsonSchemaFormat, wireIdsOf } from './request-parts.js';
+import { contentIn } from './content-parts.js';
+import { type OpenAiTarget, serverAt } from './openai-options.js';
+import { type AnswerOrigin, MOST_CHAT_ID_CHARACTERS, type ProviderData, providerDataOf } from './provider-data.js';
+import { fileName, fitForm, fitTo, toJsonSchemaFormat } from './request-parts.js';
+import { habitsOf, type ServerHabits } from './server-habits.js';
 import { toStrictSchema } from './strict-schema.js';
 
 function toTool({ id: name, description, inputSchema }: ToolSpec, strict?: object): ChatTool {
@@ -36,15 +42,31 @@ const looseTools = new ToolEncoder((spec) => toTool(spec));
 
 /** Writes the body of `POST /chat/completions` as JSON text, also for an application that sends the request itself. */
 export function toChatRequest(request: ModelRequest, target: OpenAiTarget): string {
-  return chatBody(request, target).toJson();
+  const { model, baseURL } = target;
+  return chatBody(request, target, chatReader({ model, server: serverAt(baseURL) })).toJson();
+}
+
+/** The model, the server and the habits for which a transcript is written. */
+export interface ChatReader extends AnswerOrigin {
+  readonly habits: ServerHabits;
+  /** Names the habits. */
+  readonly habitsKey: string;
+  /** Names all of it. */
+  readonly key: string;
+}
+
+/** @param habits what is known of the server beyond the table of servers */
+export function chatReader(origin: AnswerOrigin, habits = habitsOf(origin)): ChatReader {
+  const habitsKey = [habits.reasoning, habits.signature].join();
+  return { ...origin, habits, habitsKey, key: JSON.stringify([origin.model, origin.server, habitsKey]) };
 }
 
 /** Writes the body of `POST /chat/completions` from parts that are encoded once and known by identity. */
-export function chatBody(request: ModelRequest, target: OpenAiTarget): RequestBody {
+export function chatBody(request: ModelRequest, target: OpenAiTarget, reader: ChatReader): RequestBody {
   const { instructions, messages, tools, toolChoice, answerFormat, options = {} } = request;
   const body = new RequestBody();
   body.setAll({ model: target.model });
-  body.setJson('messages', ...transcripts.written(messages, target.model).behind(instructions));
+  body.setJson('messages', ...transcripts.written(messages, reader.key, () => new ChatTranscript(reader)).behind(instructions));
   body.setJson('stream', 'true');
   body.setJson('stream_options', '{"include_usage":true}');
   // Providers refuse an empty list, and options for one.
@@ -72,9 +94,6 @@ function toToolChoice(choice: ToolChoice): unknown {
   return typeof choice === 'string' ? choice : { type: 'function', function: { name: choice.tool } };
 }
 
-/** The longest id of a call that the API accepts. */
-const MOST_ID_CHARACTERS = 40;
-
 const NOUNS = { image: 'An image', file: 'A file' };
 
 const encoded = new EncodedOnce<Message>();
@@ -85,20 +104,31 @@ const encodedAttachments = new EncodedOnce<ToolMessage>();
 /** The `messages` of a request, each with a comma before it. */
 class ChatTranscript implements TranscriptWriter {
   private readonly bytes = new GrowingBytes();
-  private wireIds: ReadonlyMap<string, string> = new Map();
+  private readonly naming: CallNaming;
+  private wireIds: WireIds = new Map();
   private attachments: Uint8Array[] = [];
   private readonly system = new LastText();
 
-  constructor(private readonly model: string) {}
+  constructor(private readonly reader: ChatReader) {
+    const { callId } = reader.habits;
+    this.naming = new CallNaming(callId ? fitForm(callId.form, callId.characters) : fitTo(MOST_CHAT_ID_CHARACTERS));
+  }
 
   take(message: Message): void {
     if (message.role !== 'tool') {
       this.bytes.add(toCarrier(this.attachments));
       this.attachments = [];
     }
-    if (message.role === 'assistant') this.wireIds = wireIdsOf(message.toolCalls, MOST_ID_CHARACTERS);
-    this.bytes.add([toItem(message, this.wireIds, this.model)]);
+    this.bytes.add([message.role === 'assistant' ? this.takeAnswer(message) : toItem(message, this.wireIds)]);
     if (message.role === 'tool' && hasAttachment(message.content)) this.attachments.push(toAttachmentParts(message));
+  }
+
+  private takeAnswer(message: AssistantMessage): Uint8Array {
+    const { reader } = this;
+    const data = providerDataOf(message, reader);
+    this.wireIds = this.naming.name(message.toolCalls ?? [], data && OWN_ID);
+    const key = [data ? reader.key : reader.habitsKey, ...this.wireIds.values()].join();
+    return encoded.bytes(message, key, () => toJson(toAssistant(message, this.wireIds, { data, habits: reader.habits })));
   }
 
   /** Writes the whole list, behind the instructions. */
@@ -109,13 +139,12 @@ class ChatTranscript implements TranscriptWriter {
   }
 }
 
-const transcripts = new Transcripts((model) => new ChatTranscript(model));
+const transcripts = new Transcripts<ChatTranscript>();
 
-function toItem(message: Message, wireIds: ReadonlyMap<string, string>, model: string): Uint8Array {
-  if (message.role === 'assistant') {
-    const data = providerDataOf(message, model);
-    return encoded.bytes(message, data?.model ?? '', () => toJson(toAssistant(message, wireIds, data)));
-  }
+/** Leaves an id as the same server made it, however long. */
+const OWN_ID: IdFit = (id) => id;
+
+function toItem(message: Exclude<Message, AssistantMessage>, wireIds: WireIds): Uint8Array {
   if (message.role === 'tool') {
     const id = wireIds.get(message.toolCallId) ?? message.toolCallId;
     return encoded.bytes(message, id, () => toJson({ role: 'tool', tool_call_id: id, content: toToolContent(message.content) }));
@@ -146,26 +175,56 @@ function toPart(part: ContentPart): ChatPart {
   }
 }
 
-function toAssistant(message: AssistantMessage, wireIds: ReadonlyMap<string, string>, data: ProviderData | undefined): ChatMessage {
+/** The data of an answer that may go to a server, and the habits of that server. */
+interface Wanted {
+  /** The answer's data, if it came from this server. */
+  readonly data: ProviderData | undefined;
+  readonly habits: ServerHabits;
+}
+
+function toAssistant(message: AssistantMessage, wireIds: WireIds, wanted: Wanted): ChatMessage {
   const { content, toolCalls = [] } = message;
-  if (toolCalls.length === 0) return { role: 'assistant', content, ...(data?.refusal !== undefined && { refusal: data.refusal }) };
+  const { content: pieces, refusal, messageExtra } = wanted.data ?? {};
+  const hasCalls = toolCalls.length > 0;
+  const parts = pieces && contentIn(pieces, content);
   return {
     role: 'assistant',
-    content: content === '' ? null : content,
-    tool_calls: toolCalls.map((call) => toToolCall(call, wireIds, data)),
-    ...(data?.reasoningContent !== undefined && { reasoning_content: data.reasoningContent }),
-    ...(data?.reasoningDetails !== undefined && { reasoning_details: data.reasoningDetails }),
+    content: parts ?? (content === '' && hasCalls ? null : content),
+    refusal: hasCalls ? undefined : refusal,
+    tool_calls: hasCalls ? toToolCalls(toolCalls, wireIds, wanted) : undefined,
+    ...toReasoning(wanted),
+    extra_content: messageExtra,
   };
 }
 
-function toToolCall(call: ToolCall, wireIds: ReadonlyMap<string, string>, data: ProviderData | undefined): ChatToolCall {
-  const extraContent = data?.extraContent?.[call.providerCallId ?? call.toolCallId];
+/** Returns the reasoning of an answer in the fields in which it came. Where the server requires a field, an answer without one has it empty. */
+function toReasoning({ data, habits }: Wanted): ChatReasoning {
+  if (habits.reasoning === 'refused') return {};
+  const { reasoningContent, reasoning, reasoningDetails, thinkingBlocks } = data ?? {};
+  const isLacking = habits.reasoning === 'required' && reasoning === undefined;
   return {
-    id: wireIds.get(call.toolCallId) ?? call.toolCallId,
-    type: 'function',
-    function: { name: toWireName(call.name), arguments: toWireArguments(call.arguments) },
-    ...(extraContent !== undefined && { extra_content: extraContent }),
+    reasoning_content: reasoningContent ?? (isLacking ? '' : undefined),
+    reasoning,
+    reasoning_details: reasoningDetails,
+    thinking_blocks: thinkingBlocks,
   };
+}
+
+/** Writes the calls of an answer. The first of several is the one at which a signature stands. */
+function toToolCalls(calls: readonly ToolCall[], wireIds: WireIds, { data, habits }: Wanted): readonly ChatToolCall[] {
+  const { signature } = habits;
+  const { extraContent = {}, specificFields = {} } = data ?? {};
+  const added = signature !== undefined && data?.extraContent === undefined ? { google: { thought_signature: signature } } : undefined;
+  return calls.map((call, index) => {
+    const theirs = call.providerCallId ?? call.toolCallId;
+    return {
+      id: wireIds.get(call.toolCallId) ?? call.toolCallId,
+      type: 'function',
+      function: { name: toWireName(call.name), arguments: toWireArguments(call.arguments) },
+      extra_content: extraContent[theirs] ?? (index === 0 ? added : undefined),
+      provider_specific_fields: specificFields[theirs],
+    };
+  });
 }
 
 /** Writes the content of a tool message. It holds text only, so its images and files follow in a user message. */
@@ -206,12 +265,16 @@ export interface ChatToolCall {
   readonly function: { readonly name: string; readonly arguments: string };
   /** Gemini's thought signature. */
   readonly extra_content?: unknown;
+  /** The same behind LiteLLM. */
+  readonly provider_specific_fields?: unknown;
 }
 
 /** The reasoning that some providers require in their own message. */
 export interface ChatReasoning {
   readonly reasoning_content?: string;
+  readonly reasoning?: string;
   readonly reasoning_details?: readonly unknown[];
+  readonly thinking_blocks?: readonly unknown[];
 }
 
 /** One message of `POST /chat/completions` (https://platform.openai.com/docs/api-reference/chat/create). */
@@ -219,8 +282,9 @@ export type ChatMessage =
   | { readonly role: 'system' | 'user'; readonly content: string | readonly ChatPart[] }
   | ({
       readonly role: 'assistant';
-      readonly content: string | null;
+      readonly content: string | null | readonly WireObject[];
       readonly refusal?: string;
+      readonly extra_content?: unknown;
       readonly tool_calls?: readonly ChatToolCall[];
     } & ChatReasoning)
   | { readonly role: 'tool'; readonly tool_call_id: string; readonly content: string };

@@ -1,5 +1,6 @@
 import type { AssistantMessage, ContentPart, Message, ModelRequest, ToolCall, ToolChoice, ToolSpec, UserMessage } from '@toolloop/protocol';
 import {
+  CallNaming,
   EncodedOnce,
   GrowingBytes,
   type JsonPart,
@@ -10,12 +11,13 @@ import {
   type TranscriptWriter,
   toWireArguments,
   toWireName,
+  type WireIds,
   type WireObject,
   wireObjectsIn,
 } from '@toolloop/wire';
-import type { OpenAiTarget } from './openai-options.js';
-import { PROVIDER_CALLS, providerDataOf } from './provider-data.js';
-import { fileName, toJsonSchemaFormat, wireIdsOf } from './request-parts.js';
+import { type OpenAiTarget, serverAt } from './openai-options.js';
+import { type AnswerOrigin, PROVIDER_CALLS, providerDataOf } from './provider-data.js';
+import { fileName, fitTo, toJsonSchemaFormat } from './request-parts.js';
 import { toStrictSchema } from './strict-schema.js';
 
 /** Writes a tool, always with `strict`: this API takes a tool without it for strict, and would refuse its schema. */
@@ -31,19 +33,19 @@ const NOT_REASONING = /^(?:ft:)?(?:gpt-3|gpt-4|chatgpt-|gpt-5.*-chat)/;
 
 /** Writes the body of `POST /responses` as JSON text, also for an application that sends the request itself. */
 export function toResponsesRequest(request: ModelRequest, target: OpenAiTarget): string {
-  return responsesBody(request, target).toJson();
+  return responsesBody(request, target, serverAt(target.baseURL)).toJson();
 }
 
 /**
  * Writes the body of `POST /responses` from parts that are encoded once and known by identity. Nothing is stored at the provider: the parts that a model
  * requires again, its encrypted reasoning above all, are in the transcript. The API knows neither a seed nor stop sequences.
  */
-export function responsesBody(request: ModelRequest, target: OpenAiTarget): RequestBody {
+export function responsesBody(request: ModelRequest, target: OpenAiTarget, server: string | undefined): RequestBody {
   const { instructions, messages, tools, toolChoice, answerFormat, options = {} } = request;
   const { model, builtInTools = [] } = target;
   const body = new RequestBody();
   body.setAll({ model, instructions });
-  body.setJson('input', ...transcripts.written(messages, model).items);
+  body.setJson('input', ...written(messages, { model, server }).items);
   body.setJson('stream', 'true');
   body.setJson('store', 'false');
   if (!NOT_REASONING.test(model)) body.setJson('include', '["reasoning.encrypted_content"]');
@@ -82,13 +84,14 @@ const encoded = new EncodedOnce<Message>();
 /** The `input` of a request, each item with a comma before it. */
 class ResponsesTranscript implements TranscriptWriter {
   private readonly bytes = new GrowingBytes();
-  private wireIds: ReadonlyMap<string, string> = new Map();
+  private readonly naming = new CallNaming(fitTo(MOST_ID_CHARACTERS));
+  private wireIds: WireIds = new Map();
 
-  constructor(private readonly model: string) {}
+  constructor(private readonly reader: AnswerOrigin) {}
 
   take(message: Message): void {
-    if (message.role === 'assistant') this.wireIds = wireIdsOf(message.toolCalls, MOST_ID_CHARACTERS);
-    this.bytes.add([toItems(message, this.wireIds, this.model)]);
+    if (message.role === 'assistant') this.wireIds = this.naming.name(message.toolCalls ?? []);
+    this.bytes.add([toItems(message, this.wireIds, this.reader)]);
   }
 
   get items(): readonly JsonPart[] {
@@ -96,13 +99,18 @@ class ResponsesTranscript implements TranscriptWriter {
   }
 }
 
-const transcripts = new Transcripts((model) => new ResponsesTranscript(model));
+const transcripts = new Transcripts<ResponsesTranscript>();
+
+function written(messages: readonly Message[], reader: AnswerOrigin): ResponsesTranscript {
+  return transcripts.written(messages, JSON.stringify([reader.model, reader.server]), () => new ResponsesTranscript(reader));
+}
 
 /** Writes a message: one item, or several for an assistant message. */
-function toItems(message: Message, wireIds: ReadonlyMap<string, string>, model: string): Uint8Array {
+function toItems(message: Message, wireIds: WireIds, reader: AnswerOrigin): Uint8Array {
   if (message.role === 'assistant') {
-    const output = providerDataOf(message, model)?.output ?? [];
-    return encoded.bytes(message, output.length === 0 ? '' : model, () => toAssistantItems(message, wireIds, output).map(toJson).join(''));
+    const output = providerDataOf(message, reader)?.output ?? [];
+    const key = [output.length > 0 && [reader.model, reader.server], ...wireIds.values()].join();
+    return encoded.bytes(message, key, () => toAssistantItems(message, wireIds, output).map(toJson).join(''));
   }
   if (message.role === 'tool') {
     const id = wireIds.get(message.toolCallId) ?? message.toolCallId;
@@ -120,17 +128,18 @@ function toJson(item: ResponsesItem | WireObject): string {
 
 function toAssistantItems(
   message: AssistantMessage,
-  wireIds: ReadonlyMap<string, string>,
+  wireIds: WireIds,
   output: readonly WireObject[],
 ): readonly (ResponsesItem | WireObject)[] {
   const { content, toolCalls = [] } = message;
   const calls = toolCalls.map((call) => toFunctionCall(call, wireIds));
-  const replayed = replayedOutput(output, { text: content, calls });
+  const theirIds = toolCalls.map(({ toolCallId, providerCallId = toolCallId }) => providerCallId);
+  const replayed = replayedOutput(output, { text: content, calls, theirIds });
   if (replayed.length > 0) return replayed;
   return content === '' && calls.length > 0 ? calls : [{ role: 'assistant', content }, ...calls];
 }
 
-function toFunctionCall(call: ToolCall, wireIds: ReadonlyMap<string, string>): ResponsesCall {
+function toFunctionCall(call: ToolCall, wireIds: WireIds): ResponsesCall {
   const { toolCallId, name, arguments: text } = call;
   const id = wireIds.get(toolCallId) ?? toolCallId;
   return { type: 'function_call', call_id: id, name: toWireName(name), arguments: toWireArguments(text) };
@@ -163,6 +172,8 @@ function toPart(part: ContentPart): ResponsesPart {
 export interface TranscriptAnswer {
   readonly text: string;
   readonly calls: readonly ResponsesCall[];
+  /** The ids under which the provider made the calls. */
+  readonly theirIds: readonly string[];
 }
 
 /** The items that can be sent back alone. Any other call would need an output, which does not exist here, and is left out. */
@@ -175,7 +186,7 @@ const SELF_SUFFICIENT = new Set<unknown>(['function_call', 'compaction', 'tool_s
  */
 export function replayedOutput(output: readonly WireObject[], answer: TranscriptAnswer): readonly WireObject[] {
   const ours = output.filter(({ type }) => type === 'function_call');
-  const isSame = ours.length === answer.calls.length && ours.every(({ call_id: id }, index) => id === answer.calls[index]?.call_id);
+  const isSame = ours.length === answer.calls.length && ours.every(({ call_id: id }, index) => id === answer.theirIds[index]);
   if (!isSame || textOf(output) !== answer.text) return [];
   const calls = answer.calls.values();
   return output

@@ -11,12 +11,16 @@ interface PartialCall {
   /** The id and name of the call, once both are known; the same object for the call's whole life, so that a batch can tell calls apart by identity. */
   named: CallName | undefined;
   extraContent: unknown;
+  specificFields: unknown;
 }
 
 /** A complete call. */
 export interface AssembledCall extends CallName {
   readonly arguments: string;
-  readonly extraContent: unknown;
+  /** The `extra_content` of the call: Gemini's thought signature. */
+  readonly extraContent?: unknown;
+  /** The `provider_specific_fields` of the call, in which LiteLLM passes the signature on. */
+  readonly specificFields?: unknown;
 }
 
 /**
@@ -51,7 +55,8 @@ export class ToolCallAssembler {
     const calls = this.ordered().filter((call) => call.name !== '');
     return calls.map((call) => {
       const { toolCallId, name } = this.emit(call);
-      return { toolCallId, name, arguments: call.arguments.trim() === '' ? '{}' : call.arguments, extraContent: call.extraContent };
+      const { extraContent, specificFields } = call;
+      return { toolCallId, name, arguments: call.arguments.trim() === '' ? '{}' : call.arguments, extraContent, specificFields };
     });
   }
 
@@ -64,6 +69,7 @@ export class ToolCallAssembler {
     const { name, arguments: text } = isWireObject(delta.function) ? delta.function : { name: '', arguments: '' };
     const call = this.identify(delta.index, delta.id, name);
     call.extraContent = delta.extra_content ?? call.extraContent;
+    call.specificFields = delta.provider_specific_fields ?? call.specificFields;
     this.extend(call, toArgumentText(text));
   }
 
@@ -99,7 +105,16 @@ export class ToolCallAssembler {
   }
 
   private open(index: number | undefined): PartialCall {
-    const call: PartialCall = { index, id: '', name: '', arguments: '', held: '', named: undefined, extraContent: undefined };
+    const call: PartialCall = {
+      index,
+      id: '',
+      name: '',
+      arguments: '',
+      held: '',
+      named: undefined,
+      extraContent: undefined,
+      specificFields: undefined,
+    };
     this.calls.push(call);
     if (index !== undefined) this.byIndex.set(index, call);
     return call;

@@ -20,7 +20,7 @@ describe('deltas of one network read', () => {
       { type: 'reasoning-delta', text: 'a' },
       { type: 'text-delta', text: 'b' },
       { type: 'reasoning-delta', text: 'cd' },
-      END,
+      { ...END, providerData: { openai: { model: 'test-model', reasoning: 'acd' } } },
     ]);
   });
 

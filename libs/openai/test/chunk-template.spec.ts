@@ -108,7 +108,9 @@ describe('chunks that are read by their form', () => {
     fc.assert(
       fc.property(fc.array(payload, { maxLength: 60 }), fc.nat(3), (payloads, repeats) => {
         const bytes = stream([...CALLS, ...payloads.flatMap((one) => Array.from({ length: repeats + 1 }, () => one))]);
-        expect(comparable(decodeInto(new ChatAnswer('m'), [bytes]))).toBe(comparable(decodeInto(new PlainAnswer('m'), [bytes])));
+        expect(comparable(decodeInto(new ChatAnswer({ model: 'm' }), [bytes]))).toBe(
+          comparable(decodeInto(new PlainAnswer({ model: 'm' }), [bytes])),
+        );
       }),
       { numRuns: RUNS },
     );
@@ -121,7 +123,7 @@ describe('chunks that are read by their form', () => {
     const words = Array.from({ length: 500 }, (_, index) => ` word ${index}`);
     const bytes = stream(words.map((text, index) => textChunk(text, more(index))));
     const parse = jest.spyOn(JSON, 'parse');
-    const { events } = decodeInto(new ChatAnswer('m'), [bytes]);
+    const { events } = decodeInto(new ChatAnswer({ model: 'm' }), [bytes]);
     expect(events[0]).toEqual({ type: 'text-delta', text: words.join('') });
     expect(parse.mock.calls.length).toBeLessThanOrEqual(2);
   });
@@ -134,7 +136,7 @@ describe('chunks that are read by their form', () => {
     const first = callChunk({ tool_calls: [{ index: 0, id: 'a', type: 'function', function: { name: 'look', arguments: '' } }] });
     const bytes = stream([first, ...pieces.map((text) => callChunk(argumentsOf(text, { index: 0 })))]);
     const parse = jest.spyOn(JSON, 'parse');
-    const { events } = decodeInto(new ChatAnswer('m'), [bytes]);
+    const { events } = decodeInto(new ChatAnswer({ model: 'm' }), [bytes]);
     expect(events[0]).toEqual({ type: 'tool-call-delta', toolCallId: 'a', name: 'look', argumentsDelta: pieces.join('') });
     const ofPayloads = parse.mock.calls.filter(([text]) => text.startsWith('{'));
     expect(ofPayloads.length).toBe(parsed);
@@ -143,14 +145,16 @@ describe('chunks that are read by their form', () => {
   it('are parsed at most five times more than without where every chunk has another form', () => {
     const bytes = stream(Array.from({ length: 500 }, (_, created) => textChunk(` word ${created}`, { created })));
     const parse = jest.spyOn(JSON, 'parse');
-    decodeInto(new ChatAnswer('m'), [bytes]);
+    decodeInto(new ChatAnswer({ model: 'm' }), [bytes]);
     expect(parse.mock.calls.length).toBeLessThanOrEqual(505);
   });
 
   it('do not bring back what a chunk of another form has replaced', () => {
     const bytes = stream([textChunk('a', usage(1)), textChunk('b', usage(1)), textChunk('c', usage(2)), textChunk('d', usage(1))]);
-    const { events } = decodeInto(new ChatAnswer('m'), [bytes]);
+    const { events } = decodeInto(new ChatAnswer({ model: 'm' }), [bytes]);
     expect(events).toContainEqual({ type: 'usage', usage: { inputTokens: 1, outputTokens: 1 } });
-    expect(comparable(decodeInto(new ChatAnswer('m'), [bytes]))).toBe(comparable(decodeInto(new PlainAnswer('m'), [bytes])));
+    expect(comparable(decodeInto(new ChatAnswer({ model: 'm' }), [bytes]))).toBe(
+      comparable(decodeInto(new PlainAnswer({ model: 'm' }), [bytes])),
+    );
   });
 });

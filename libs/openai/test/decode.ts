@@ -5,7 +5,7 @@ export { joined, textOf, type Decoded } from '../../wire/test/decoded.js';
 
 /** Feeds the reads to a fresh decoder the way the model does. */
 export function decode(reads: readonly (string | Uint8Array)[], api: keyof typeof WIRES = 'chat'): Decoded {
-  return decodeInto(WIRES[api].createAnswer('test-model'), reads);
+  return decodeInto(WIRES[api].createAnswer({ model: 'test-model' }), reads);
 }
 
 /** An event stream of these chunks, ended by `[DONE]`. */

@@ -214,11 +214,19 @@ describe('ids that OpenAI would refuse', () => {
     expect(messages.slice(1)).toMatchObject(ids.map((tool_call_id) => ({ role: 'tool', tool_call_id })));
   });
 
-  it('are shortened where the provider made them, and keep what stands beside them', () => {
+  it('are shortened where another provider made them', () => {
+    const [providerCallId = ''] = long;
+    const openai = { model: 'own-2', extraContent: { [providerCallId]: { signature: 's' } } };
+    const { messages } = bodyOf(ask('', { messages: [{ ...called('one', 'look', '{}', providerCallId), providerData: { openai } }] }));
+    expect(messages[0]?.tool_calls).toEqual([expect.objectContaining({ id: expect.stringMatching(/^call_.{32}$/) })]);
+    expect(messages[0]?.tool_calls?.[0]).not.toHaveProperty('extra_content');
+  });
+
+  it('stay as they are where the same server made them, which may have put its own data into them', () => {
     const [providerCallId = ''] = long;
     const openai = { model: 'own-1', extraContent: { [providerCallId]: { signature: 's' } } };
     const { messages } = bodyOf(ask('', { messages: [{ ...called('one', 'look', '{}', providerCallId), providerData: { openai } }] }));
-    expect(messages[0]?.tool_calls).toMatchObject([{ id: expect.stringMatching(/^call_.{32}$/), extra_content: { signature: 's' } }]);
+    expect(messages[0]?.tool_calls).toMatchObject([{ id: providerCallId, extra_content: { signature: 's' } }]);
   });
 });
 
@@ -247,6 +255,42 @@ describe('what a model wants to see again', () => {
     expect(keysFor('own-1')).toContain('reasoning_content');
     expect(keysFor('own-2')).toEqual(['role', 'content', 'tool_calls']);
     expect(keysFor('own-1')).toContain('reasoning_content');
+  });
+
+  it('is not sent to another server of the same model', () => {
+    const message: Message = { ...called('call_1_0'), providerData: { openai: { ...openai, server: 'one.example' } } };
+    const keysAt = (baseURL: string) => Object.keys(bodyOf(ask('', { messages: [message] }), { ...TARGET, baseURL }).messages[0] ?? {});
+    expect(keysAt('https://one.example/v1')).toContain('reasoning_content');
+    expect(keysAt('https://other.example/v1')).toEqual(['role', 'content', 'tool_calls']);
+  });
+
+  it('goes back with an answer without calls, too', () => {
+    const message: Message = {
+      role: 'assistant',
+      content: 'Hi.',
+      providerData: { openai: { model: 'own-1', reasoningContent: '', reasoning: 'Hm.' } },
+    };
+    expect(bodyOf(ask('', { messages: [message] })).messages[0]).toEqual({
+      role: 'assistant',
+      content: 'Hi.',
+      reasoning_content: '',
+      reasoning: 'Hm.',
+    });
+  });
+
+  it('is left out where the text is no longer the one of which its parts were', () => {
+    const content = [
+      { type: 'thinking', thinking: [{ type: 'text', text: 'Hm.' }] },
+      { type: 'text', length: 3 },
+    ];
+    const message = (text: string): Message => ({
+      role: 'assistant',
+      content: text,
+      providerData: { openai: { model: 'own-1', content } },
+    });
+    const sent = (text: string) => bodyOf(ask('', { messages: [message(text)] })).messages[0]?.content;
+    expect(sent('Hi.')).toEqual([content[0], { type: 'text', text: 'Hi.' }]);
+    expect(sent('Changed.')).toBe('Changed.');
   });
 
   it('cannot change the message: fields that are not known are not sent', () => {

@@ -11,6 +11,7 @@ export {
   Transcripts,
   type TranscriptWriter,
 } from './request-body.js';
+export { CallNaming, type IdFit, type WireIds } from './call-naming.js';
 export { ResponseBody } from './byte-source.js';
 export { EventBatch, type CallName, AnswerDecoder, WireAnswer } from './answer-decoder.js';
 export { withDiscretion, type Confidences } from './discretion.js';

@@ -136,21 +136,19 @@ export interface TranscriptWriter {
  * written. A transcript that was changed in the middle is written anew.
  */
 export class Transcripts<Writer extends TranscriptWriter> {
-  private readonly known = new WeakMap<Message, { readonly model: string; readonly messages: Message[]; readonly writer: Writer }>();
-
-  /** @param begin creates the writer of a transcript for a model */
-  constructor(private readonly begin: (model: string) => Writer) {}
+  private readonly known = new WeakMap<Message, { readonly reader: string; readonly messages: Message[]; readonly writer: Writer }>();
 
   /**
    * Returns the writer that has taken exactly these messages.
    *
+   * @param reader names the model, the server and all else that a writer writes for
+   * @param begin creates the writer of a transcript
    * @throws what the writer of a message throws
    */
-  written(messages: readonly Message[], model: string): Writer {
+  written(messages: readonly Message[], reader: string, begin: () => Writer): Writer {
     const [first] = messages;
     const last = first && this.known.get(first);
-    const transcript =
-      last?.model === model && beginsWith(messages, last.messages) ? last : { model, messages: [], writer: this.begin(model) };
+    const transcript = last?.reader === reader && beginsWith(messages, last.messages) ? last : { reader, messages: [], writer: begin() };
     try {
       for (const message of messages.slice(transcript.messages.length)) {
         transcript.writer.take(message);
