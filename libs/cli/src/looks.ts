@@ -100,10 +100,13 @@ function waitingText(waiting: WaitingRequest, _index: number, all: readonly Wait
 }
 
 /** The lines about what can be trusted with a yes to a call, and about the calls of which one decision can be taken. */
-function moreAbout({ mayEndorse = {}, group }: ApprovalRequest, all: readonly WaitingRequest[]): readonly string[] {
+function moreAbout({ mayEndorse = {}, group, changed = [] }: ApprovalRequest, all: readonly WaitingRequest[]): readonly string[] {
   const names = [...(mayEndorse.arguments ?? []), ...(mayEndorse.sources ?? [])];
   const grouped = all.filter((one) => one.kind === 'approval' && group !== undefined && one.request.group === group);
   return [
+    ...changed.map(
+      ({ field, before, after }) => `    the tool has changed: ${lineOf(JSON.stringify({ [field]: [before ?? null, after ?? null] }))}`,
+    ),
     ...(names.length > 0 ? [`    may be trusted for the rest of the run: ${names.map(lineOf).join(', ')} (--trust)`] : []),
     ...(mayEndorse.always ? [`    an operator may trust for good: ${mayEndorse.always.map(lineOf).join(', ')} (--always)`] : []),
     ...(grouped.length > 1 ? [`    one of ${grouped.length} of a kind: ${grouped.map(({ id }) => id).join(' ')}`] : []),
@@ -120,7 +123,11 @@ export function aboutOf({ kind, request }: WaitingRequest): string {
   if (kind === 'question') return lineOf(request.question);
   if (kind === 'rehearsal') return `${request.calls.length} changes of a rehearsal`;
   const about = `${request.tool} ${JSON.stringify(request.args)}`;
-  return lineOf(kind === 'approval' ? `${request.preview?.sentence ?? about} (${request.reason})` : about);
+  if (kind !== 'approval') return lineOf(about);
+  const changed = request.changed
+    ? `; the tool has changed since this was asked before: ${request.changed.map(({ field }) => field).join(', ')}`
+    : '';
+  return lineOf(`${request.preview?.sentence ?? about} (${request.reason}${changed})`);
 }
 
 /** The options of a decision. */

@@ -120,6 +120,7 @@ const APPROVAL: MembersOf<ApprovalRequest> = {
   args: OPEN,
   reason: TEXT,
   preview: optional(PREVIEW),
+  changed: optional(list(CHANGE)),
   mayEdit: YES_OR_NO,
   mayRemember: YES_OR_NO,
   isTainted: optional(YES_OR_NO),

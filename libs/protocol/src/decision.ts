@@ -44,6 +44,11 @@ export interface ApprovalRequest extends WaitingCall {
   /** The reason why the policy requires an approval. */
   readonly reason: string;
   readonly preview?: ToolPreview;
+  /**
+   * The differences of the tool from the one about which a person was asked before, such as `effect` or `labels.egress`: the answer to that counts no more. Set if it was asked for before and the tool
+   * has changed since.
+   */
+  readonly changed?: readonly PreviewChange[];
   /** `true` if the approver may change the arguments. */
   readonly mayEdit: boolean;
   /** `true` if the approval may cover further calls of this tool in this run. */

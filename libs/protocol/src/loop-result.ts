@@ -85,6 +85,8 @@ export interface RehearsalChange extends Pick<RehearsedCall, 'toolCallId' | 'dec
    * any more.
    */
   readonly field?: string;
+  /** Set where the tool itself is another than the one that was rehearsed: its effect, its labels, its schemas, or what people are shown of it. */
+  readonly isTool?: true;
 }
 
 /** A call of a rehearsal, and what became of it once the rehearsal was approved. */

@@ -112,7 +112,8 @@ function Asked({ open }: Pick<RequestViewProps, 'open'>): ReactNode {
   }
 }
 
-function ApprovalAsked({ request: { preview, reason, presentation, args, isTainted } }: { readonly request: ApprovalRequest }): ReactNode {
+function ApprovalAsked({ request }: { readonly request: ApprovalRequest }): ReactNode {
+  const { preview, reason, presentation, args, isTainted, changed } = request;
   const { t } = useWords();
   return (
     <>
@@ -126,6 +127,14 @@ function ApprovalAsked({ request: { preview, reason, presentation, args, isTaint
       )}
       {preview?.changes && <Diff changes={preview.changes} />}
       {!preview?.changes && Object.keys(args).length > 0 && <ResultView value={args} />}
+      {changed && (
+        <>
+          <p className="warning-line">
+            <Icon name="alert" size={15} /> {t('request.changed')}
+          </p>
+          <Diff changes={changed} />
+        </>
+      )}
       {isTainted && (
         <p className="warning-line">
           <Icon name="alert" size={15} /> {t('request.tainted')}

@@ -414,6 +414,7 @@ export const DE: Catalogue = {
   'facts.reach': 'Wer es erreicht',
   'facts.ask': 'Herausfinden',
   'facts.reachLead': 'Für die Menschen der letzten 30 Tage. Jede Antwort steht im Protokoll.',
+  'request.changed': 'Das Werkzeug ist ein anderes, seit jemand zu diesem Aufruf gefragt wurde. Jene Antwort gilt nicht.',
   'request.tainted': 'Der Lauf hatte vorher gelesen, was vielleicht andere schrieben. Sie könnten diesen Aufruf veranlasst haben.',
   'request.trust': 'Für den Rest dieses Laufs vertrauen',
   'request.trustArgument': 'dem Wert von {name}',

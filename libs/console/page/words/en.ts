@@ -410,6 +410,7 @@ export const EN = {
   'facts.reach': 'Who can reach it',
   'facts.ask': 'Find out',
   'facts.reachLead': 'For the people of the last 30 days. Each answer is in the audit.',
+  'request.changed': 'The tool has changed since a person was asked about this call. The answer to that does not count.',
   'request.tainted': 'The run had read what others may have written before it asked. They may have asked for this call.',
   'request.trust': 'Trust for the rest of this run',
   'request.trustArgument': 'the value of {name}',

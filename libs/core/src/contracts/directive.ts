@@ -65,6 +65,8 @@ export interface DirectiveApproval {
   readonly rule: string;
   readonly policyVersion: string;
   readonly terms: readonly ApprovalTerms[];
+  /** The hash of the form of the tool that the person saw: the approval does not cover another. @default any form, of a directive of an earlier release */
+  readonly form?: string;
 }
 
 /** The intent of a directive. It never changes; all of it is JSON. */

@@ -8,6 +8,9 @@ import type {
   PendingDecision,
   QuestionRequest,
   RehearsalRequest,
+  ToolEffect,
+  ToolLabels,
+  ToolPresentation,
 } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { LeaseRequest } from './lease.js';
@@ -41,6 +44,16 @@ export function isUsable({ decision }: Pick<PendingAnswer, 'decision'>): boolean
   return decision === 'approve' || decision === 'answer';
 }
 
+/** The form of a tool when a person was asked about a call of it. A yes counts for this form alone. */
+export interface ShownForm {
+  readonly description: string;
+  readonly effect: ToolEffect;
+  readonly labels: ToolLabels;
+  /** The SHA-256 of the schemas of its arguments and its result, in hex. */
+  readonly schemaHash: string;
+  readonly presentation?: ToolPresentation;
+}
+
 /** The call that an answer is for, or the list of calls of a rehearsal. All of it must be the same when the answer is used. */
 export interface PendingBinding {
   readonly tenant: string;
@@ -56,6 +69,8 @@ export interface PendingBinding {
   /** The SHA-256 of the canonical arguments, or of the list of calls, in hex. */
   readonly argsHash: string;
   readonly policyVersion: string;
+  /** The form of the tool that the person saw; of an approval. Absent in approvals of earlier releases, which count for nothing any more. */
+  readonly form?: ShownForm;
 }
 
 /** The requests of runs by their kind, as the people who answer see them. */

@@ -26,6 +26,7 @@ import {
   type ReadCall,
   type ToolOutcome,
 } from '../execution/call.js';
+import { coveredBy } from '../execution/authorise.js';
 import { answeredFor, failed, shownArguments } from '../execution/describe.js';
 import { CallPreview } from '../execution/preview.js';
 import { Logger } from '../findings/logger.js';
@@ -190,10 +191,11 @@ function authorityOf(actorId: string, call: AuthorisedCall): DirectiveAuthority 
 function approvalFor({ tool, scope: { approvals }, request, decision }: AuthorisedCall): DirectiveAuthority['approved'] {
   if (!decision || (decision.kind !== 'require_approval' && decision.endorsedBy === undefined)) return undefined;
   const { rule, policyVersion, endorsedBy, approval: terms = [] } = decision;
-  if (endorsedBy !== undefined) return { approvalId: endorsedBy, rule, policyVersion, terms };
-  const approvalId =
-    approvals.askedBy(request.call.toolCallId) ?? approvals.standingFor(tool.spec.declaredId, `${policyVersion} ${rule}`) ?? '';
-  return { approvalId, rule, policyVersion, terms };
+  const covered = coveredBy(decision, tool);
+  const { form } = covered;
+  if (endorsedBy !== undefined) return { approvalId: endorsedBy, rule, policyVersion, terms, form };
+  const approvalId = approvals.askedBy(request.call.toolCallId) ?? approvals.standingFor(covered) ?? '';
+  return { approvalId, rule, policyVersion, terms, form };
 }
 
 /** The policies of the run and its loop; the application's own are those of the moment when it is performed. */

@@ -12,6 +12,7 @@ import { AuditTrail } from '../audit/audit-trail.js';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 import { Toolset } from '../catalog/toolset.js';
 import {
+  type DirectiveApproval,
   type DirectiveAuthority,
   type DirectiveChange,
   type DirectiveIntent,
@@ -93,7 +94,7 @@ class DirectiveScopes {
         policies: this.settings.policiesFor(authority.policies),
         flow: flowOf(authority),
         spending: new SpendingLedger(),
-        approvals: new RunApprovals('deny', undefined, authority.approved),
+        approvals: new RunApprovals('deny', undefined, approvalOf(record)),
         limits: this.settings.limitsFor(),
         hooks: this.settings.hooksFor(run),
         performing: attempt,
@@ -304,6 +305,13 @@ function withUndoing(tool: Tool, { intent, result }: DirectiveRecord): Tool {
   const performed = { directiveId, idempotencyKey, ...(result !== undefined && { result }) };
   if (!directive?.compensate) throw CallFailure.of('tool_gone', `The tool ${intent.call.declaredId} cannot undo its effect any more.`);
   return { ...tool, output: NOTHING, invoke: (input, context) => directive.compensate?.(input, performed, context) };
+}
+
+/** Returns the approval of a directive. What was performed may be undone, whatever its tool is by now. */
+function approvalOf({ task, intent: { authority } }: DirectiveRecord): DirectiveApproval | undefined {
+  if (task === 'perform' || !authority.approved) return authority.approved;
+  const { form: _form, ...approved } = authority.approved;
+  return approved;
 }
 
 /** Returns the recorded flow. `isSaid` is asked about reads alone, and a directive is none. */

@@ -12,7 +12,8 @@ import {
 } from '../contracts/pending.js';
 import type { RunLog } from '../contracts/stores.js';
 import { firstNoticeAt } from '../pending/pending-notices.js';
-import { isExpired, withdraw } from '../pending/pending.service.js';
+import { TOOL_CHANGED } from '../pending/pending-reply.js';
+import { isExpired, withdraw, withdrawal } from '../pending/pending.service.js';
 import type { KeptCall } from '../pending/run-rehearsal.js';
 import { areSamePeople } from '../policy/rules.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
@@ -22,6 +23,7 @@ import { linkSignal, untilAborted } from './call-failure.js';
 import { CallPending, CallWaitsElsewhere, type ExecutionScope, type PlacedCall, type ReadCall } from './call.js';
 import { shownArguments } from './describe.js';
 import type { CallPreview } from './preview.js';
+import { changesOf, isSameForm, shownFormOf } from './shown-form.js';
 
 /** Keeps what calls ask of people and clients, and waits for the answers. Everything that is asked goes through it, whatever its kind. */
 export class Asking {
@@ -176,11 +178,14 @@ export class AskedApprovals extends Asking {
     return this.findOf('approval', approvalId);
   }
 
-  /** The approval that was asked for before, as long as the call is the same, and policy still asks the same people, in whatever version. */
+  /**
+   * The approval that was asked for before, as long as the call is the same, the tool is as the person saw it, and policy still asks the same people, in whatever version. One that no
+   * person withdrew is none.
+   */
   async findSame(approvalId: string | undefined, call: ReadCall, question: ApprovalQuestion): Promise<PendingApproval | undefined> {
     const record = await this.find(approvalId);
-    if (!record) return undefined;
-    const isSameCall = callIn(record.binding) === callIn(bindingOf(call, question));
+    if (!record || record.answer?.isWithdrawn) return undefined;
+    const isSameCall = callIn(record.binding) === callIn(bindingOf(call, question)) && countsFor(record, call);
     const isEditable = record.answer?.args === undefined || question.mayEdit;
     return isSameCall && isEditable && areSamePeople(record.admitted, question.terms) ? record : undefined;
   }
@@ -196,12 +201,13 @@ export class AskedApprovals extends Asking {
 
   private async add(approvalId: string, call: ReadCall, question: ApprovalQuestion): Promise<PendingApproval> {
     const { reason, mayEdit, mayRemember, terms, rule, endorsable } = question;
-    const binding = bindingOf(call, question);
+    const binding = boundToForm(call, question);
     await this.assertAskedFirst(call, binding);
     const times = timesOf(expiryOf(terms));
     const preview = await this.preview.of(call);
     const mayEndorse = endorsable && shownOf(endorsable, call.tool.input.hidden);
-    return this.keep(call, {
+    const replaced = await this.replacedBy(binding, question.standing);
+    const asked = await this.keep(call, {
       id: approvalId,
       kind: 'approval',
       request: {
@@ -210,6 +216,7 @@ export class AskedApprovals extends Asking {
         args: shownArguments(call.input.args, call.tool.input.hidden),
         reason,
         ...(preview && { preview }),
+        ...changedSince(replaced, binding),
         expiresAt: times.expiresAt,
         mayEdit,
         mayRemember,
@@ -222,7 +229,43 @@ export class AskedApprovals extends Asking {
       rule,
       ...times,
     });
+    for (const record of replaced) await this.replace(record, call);
+    return asked;
   }
+
+  /** Finds what was asked about the same call while the tool had another form, the oldest first; before it an approval that covered further calls of the tool. */
+  private async replacedBy(binding: PendingBinding, standing: string | undefined): Promise<readonly PendingApproval[]> {
+    const { tenant, runId } = binding;
+    const covering = await this.find(standing);
+    const all = await this.store.list({ tenant, runId, limit: MOST_OF_A_RUN });
+    const same = all.filter((record) => callIn(record.binding) === callIn(binding)).flatMap((one) => (isOf('approval', one) ? [one] : []));
+    return [...(covering ? [covering] : []), ...same].filter((record) => !isSameForm(record.binding.form, binding.form));
+  }
+
+  /** Withdraws what no one need answer any more, and tells so. */
+  private async replace({ id, answer }: PendingApproval, call: ReadCall): Promise<void> {
+    const withdrawn = answer ? undefined : await this.store.answer(id, withdrawal(TOOL_CHANGED));
+    if (withdrawn?.answer) await this.tell(withdrawn, withdrawn.answer, call);
+  }
+}
+
+/** More than a run asks. */
+const MOST_OF_A_RUN = 1_000;
+
+/** Returns what has changed since the last of several requests, as far as their forms were kept. */
+function changedSince(replaced: readonly PendingApproval[], { form: now }: PendingBinding): Pick<ApprovalRequest, 'changed'> {
+  const before = replaced.at(-1)?.binding.form;
+  return before && now ? { changed: changesOf(before, now) } : {};
+}
+
+/**
+ * Tells whether an approval is about the tool as it is. A person's no holds for it however it has changed since, and so does a yes that the call has used and waits behind: its client may have
+ * made it, and a person is asked about its repetition anew.
+ */
+function countsFor({ binding, answer, usedAt }: PendingApproval, { tool, scope: { approvals }, request }: ReadCall): boolean {
+  if (isSameForm(binding.form, shownFormOf(tool)) || (answer && !isUsable(answer))) return true;
+  const { toolCallId } = request.call;
+  return usedAt !== undefined && (approvals.hasLetIn(toolCallId) || approvals.repeatOf(toolCallId) !== undefined);
 }
 
 /** A rehearsal that has come to its end. */
@@ -311,6 +354,8 @@ export interface ApprovalQuestion extends Pick<ApprovalRequest, 'reason' | 'mayE
   readonly terms: readonly ApprovalTerms[];
   /** The things that the approver may trust for the rest of the run. @default none */
   readonly endorsable?: Endorsable;
+  /** The approval that would cover the call, had the tool not changed since. @default none */
+  readonly standing?: string | undefined;
 }
 
 /** The reason why no person can be asked about a call of this run; undefined where one can. */
@@ -349,6 +394,11 @@ export function bindingOf(
   };
 }
 
+/** Binds an approval to its call, and to the form of the tool that the person is shown. */
+function boundToForm(call: ReadCall, question: Pick<ApprovalQuestion, 'policyVersion'>): PendingBinding {
+  return { ...bindingOf(call, question), form: shownFormOf(call.tool) };
+}
+
 /** The calls of a step of which one decision can be taken: of one tool, asked about by the same rule and of the same people. */
 function groupOf({ tool, scope, request }: ReadCall, { rule, policyVersion, terms }: ApprovalQuestion): string {
   const { tenant, runId } = scope.run;
@@ -367,7 +417,13 @@ function shownOf(endorsable: Endorsable, hidden: readonly string[]): Endorsable 
 /** `after` is the approval that this one follows, where another is needed for the same question. */
 function approvalIdOf(call: ReadCall, question: ApprovalQuestion, after?: string): string {
   const { rule, terms } = question;
-  return idFor('apr', { binding: bindingOf(call, question), step: call.request.step, rule, terms, ...(after !== undefined && { after }) });
+  return idFor('apr', {
+    binding: boundToForm(call, question),
+    step: call.request.step,
+    rule,
+    terms,
+    ...(after !== undefined && { after }),
+  });
 }
 
 /** The id of what is asked, which follows from it. */
@@ -375,7 +431,7 @@ export function idFor(prefix: 'apr' | 'cli' | 'grp' | 'qst' | 'reh', asked: obje
   return `${prefix}_${sha256(canonicalDeclaration(asked)).slice(0, DIGITS_OF_ID)}`;
 }
 
-/** Returns the call in a binding, whatever the policy was. */
-export function callIn({ policyVersion: _ofQuestion, ...call }: PendingBinding): string {
+/** Returns the call in a binding, whatever the policy was, and the form of the tool. */
+export function callIn({ policyVersion: _ofQuestion, form: _ofTool, ...call }: PendingBinding): string {
   return canonicalDeclaration(call);
 }

@@ -3,10 +3,10 @@ import { HttpException } from '@nestjs/common';
 import type { Decision, JsonObject, ToolFailure } from '@toolloop/protocol';
 import { isUsable, type PendingAnswer, type PendingApproval } from '../contracts/pending.js';
 import type { PolicyCall, PolicySubject, RunSpending } from '../contracts/policy.js';
-import type { ToolLayers } from '../contracts/tool.js';
+import type { Tool, ToolLayers } from '../contracts/tool.js';
 import { isExpired } from '../pending/pending.service.js';
 import { decide, subjectOf } from '../policy/policy-engine.js';
-import { areSamePeople } from '../policy/rules.js';
+import { areSamePeople, type CoveredCalls } from '../policy/rules.js';
 import { CountedSpending } from '../policy/spending.js';
 import type { OutsideArgument } from '../policy/value-references.js';
 import { canonicalJson, fromCanonical, sha256 } from '../schema/canonical-json.js';
@@ -19,7 +19,6 @@ import { CallFailure, explained, failureOf, Interruption, untilAborted } from '.
 import {
   advance,
   type AuthorisedCall,
-  type Call,
   type SubRunCheckpoint,
   CallPending,
   type DecidedCall,
@@ -31,6 +30,7 @@ import {
 import { preflightOf } from './preview.js';
 import { readArguments, readInput } from './read-arguments.js';
 import { deniedToolMessage, denialOf, limitsOf, type ToolResolution, withWord } from './resolve-tool.js';
+import { hashOfForm, shownFormOf } from './shown-form.js';
 
 /** The services of stage 4. */
 export interface AuthorisationParts {
@@ -152,9 +152,9 @@ export class Authorisation {
   /** The input that a person said yes to; undefined where the answer came while the run waited. */
   private async approved(call: JudgedCall): Promise<ReadArguments | undefined> {
     const { decision, scope, request } = call;
-    if (scope.approvals.covers(decision)) return this.letIn(call);
+    if (scope.approvals.covers(decision, hashOfForm(shownFormOf(call.tool)))) return this.letIn(call);
     await scope.journal?.kept(); // what a person is asked about is known to the process that continues the run
-    const question = questionFor(decision);
+    const question = { ...questionFor(decision), standing: scope.approvals.stoodFor(coveredBy(decision, call.tool)) };
     const asked = await this.parts.approvals.findSame(scope.approvals.askedBy(request.call.toolCallId), call, question);
     if (!isSettled(call, asked)) return this.answered(call, question, asked);
     if (request.isDeferred) throw new CallPending();
@@ -200,12 +200,12 @@ export class Authorisation {
     if (!isUsable(answer)) throw CallFailure.of('approval_denied', denialText(answer));
     const take = async (): Promise<void> => {
       if (!isUsedForThisCall(record, call)) await this.useUp(record);
-      if (answer.remember && questionFor(decision).mayRemember) scope.approvals.remember(tool.spec.declaredId, ruleOf(decision), record.id);
+      if (answer.remember && questionFor(decision).mayRemember) scope.approvals.remember(coveredBy(decision, tool), record.id);
     };
     if (requested) advance(call, { takeApproval: take });
     else await take();
     const made = answer.args ? await this.made(answer.args, call, record) : input;
-    if (answer.endorse) scope.approvals.endorse({ declaredId: tool.spec.declaredId, args: made.args }, record);
+    if (answer.endorse) scope.approvals.endorse({ ...coveredBy(decision, tool), args: made.args }, record);
     return made;
   }
 
@@ -278,6 +278,7 @@ function carriedOn(outside: readonly OutsideArgument[], before: JsonObject, afte
   return [...outside, ...changed.map((name) => ({ name, from }))];
 }
 
+const OTHER_TOOL = 'The tool is another than the one that a person approved, so the call was not made.';
 const OTHER_ARGUMENTS = 'The arguments would not be those that were approved, so the call was not made.';
 
 type LayersOf = ToolLayers | Promise<ToolLayers | undefined>;
@@ -298,7 +299,7 @@ function judge<From extends ReadCall>(
   const { outside } = call.input;
   const asked = { args, flow, spent, ...(outside && { outside }), ...instance };
   const subject = { ...subjectOf(tool, scope.actor), call: asked };
-  const decision = scope.approvals.endorsed.length > 0 ? decideTrusting(scope, subject) : decide(scope.policies, subject);
+  const decision = scope.approvals.endorsed.length > 0 ? decideTrusting(call, subject) : decide(scope.policies, subject);
   if (decision.callBudget !== call.decision?.callBudget) advance(call, { limits: limitsOf(tool, scope, decision) });
   const judged = advance(call, { decision });
   if (decision.kind !== 'deny') return judged;
@@ -307,16 +308,20 @@ function judge<From extends ReadCall>(
 }
 
 /** Decides with what people trust in this run, and where a person would be asked without it names the approval since which none is. */
-function decideTrusting({ policies, approvals }: Call['scope'], subject: PolicySubject & { readonly call: PolicyCall }): Decision {
-  const all = approvals.endorsed.map((one) => one.endorsed);
+function decideTrusting({ tool, scope }: ReadCall, subject: PolicySubject & { readonly call: PolicyCall }): Decision {
+  const { policies, approvals } = scope;
+  const form = hashOfForm(shownFormOf(tool));
+  const given = approvals.endorsed.filter((one) => one.form === undefined || one.form === form);
+  const all = given.map((one) => one.endorsed);
   const trusting = (endorsed = all): Decision => decide(policies, { ...subject, call: { ...subject.call, endorsed } });
   const decision = trusting();
   if (decision.kind !== 'allow' || decide(policies, subject).kind !== 'require_approval') return decision;
-  const by = approvals.endorsed.find((_, index) => trusting(all.slice(0, index + 1)).kind === 'allow');
+  const by = given.find((_, index) => trusting(all.slice(0, index + 1)).kind === 'allow');
   return by ? { ...decision, endorsedBy: by.approvalId } : decision;
 }
 
-function assertAskable({ scope, decision }: JudgedCall): void {
+function assertAskable({ tool, scope, decision }: JudgedCall): void {
+  if (scope.performing && scope.approvals.isOfAnother(hashOfForm(shownFormOf(tool)))) throw CallFailure.of('approval_denied', OTHER_TOOL);
   const why = unaskableReason(scope);
   if (why !== undefined)
     throw CallFailure.of('approval_denied', `The call was not made. It needs a person's approval: ${decision.reason} ${why}`);
@@ -338,7 +343,7 @@ function charge(call: ReadCall): Promise<RunSpending> | undefined {
  */
 function isSettled({ tool, decision, scope, requested }: JudgedCall, asked: PendingApproval | undefined): boolean {
   if (asked?.answer && (!isUsable(asked.answer) || asked.answer.args)) return false;
-  const standing = scope.approvals.standingFor(tool.spec.declaredId, ruleOf(decision));
+  const standing = scope.approvals.standingFor(coveredBy(decision, tool));
   return standing !== undefined || (!asked && requested?.isKnown === true);
 }
 
@@ -371,9 +376,9 @@ function questionFor({ reason, rule, policyVersion, endorsable, approval: terms 
   return { reason, rule, policyVersion, terms, mayEdit, mayRemember, ...(endorsable && { endorsable }) };
 }
 
-/** The rule of one policy: that of another version is another. */
-function ruleOf({ rule, policyVersion }: Decision): string {
-  return `${policyVersion} ${rule}`;
+/** Returns the calls that a yes to one of them covers, if its approver says so: under the rule of this version of the policy, and of the tool as it is. */
+export function coveredBy({ rule, policyVersion }: Pick<Decision, 'rule' | 'policyVersion'>, tool: Tool): CoveredCalls {
+  return { declaredId: tool.spec.declaredId, rule: `${policyVersion} ${rule}`, form: hashOfForm(shownFormOf(tool)) };
 }
 
 function asRecord(value: unknown): object {

@@ -4,6 +4,7 @@ import { isUsable, type PendingAnswer, type PendingOf } from '../contracts/pendi
 import { unaskableReason } from '../execution/approvals.js';
 import { CallFailure, Interruption } from '../execution/call-failure.js';
 import { CallPending, type ExecutionScope, type PlacedCall, type ToolOutcome } from '../execution/call.js';
+import { hashOfForm, shownFormOf } from '../execution/shown-form.js';
 import type { ToolRunner } from '../execution/tool-runner.js';
 import type { KeptCall, RunRehearsal } from '../pending/run-rehearsal.js';
 import { RunApprovals } from '../policy/rules.js';
@@ -84,7 +85,9 @@ export class RehearsalStep {
     if (answer && !wasBegun) await rehearsals.tell(record, answer, asker);
     const refusal = refusalIn(answer) ?? (wasBegun ? undefined : await this.useUp(record, state, pending, live));
     if (refusal) return this.over(state, reportOf(rehearsal, [], { rehearsalId, status: refusal }), live);
-    const performance = { ...ending, record, wasBegun, outcomes: [], isCompared: pending.outcomes.length > 0 };
+    const isCompared = pending.outcomes.length > 0;
+    const change = isCompared || wasBegun ? undefined : toolChangeIn(rehearsal, state);
+    const performance = { ...ending, record, wasBegun, outcomes: [], isCompared, ...(change && { change }) };
     return this.performed(state, pending, performance);
   }
 
@@ -99,7 +102,7 @@ export class RehearsalStep {
     const { rehearsal, live, outcomes, wasBegun } = performance;
     const spending = spendingOf(live);
     const done = pending.outcomes.filter(({ isPending }) => !isPending);
-    for (const [index, kept] of rehearsal.changes.entries()) {
+    for (const [index, kept] of performance.change ? [] : rehearsal.changes.entries()) {
       const known = done.find((outcome) => outcome.record.index === index);
       const outcome = known ?? (await this.made(kept, index, state, performance, spending));
       outcomes.push(outcome);
@@ -138,6 +141,7 @@ export class RehearsalStep {
       rule,
       policyVersion: binding.policyVersion,
       terms: admitted.length > 0 ? admitted : [{}],
+      ...(kept.form !== undefined && { form: kept.form }),
     });
     const beforeEffect = async (): Promise<void> => {
       if (performance.isCompared) return;
@@ -203,6 +207,15 @@ function tookPlace({ status, error }: ToolInvocationRecord): boolean {
   return status === 'succeeded' || error?.code === 'invalid_output';
 }
 
+/** Finds the first call whose tool is another than the one that was rehearsed. */
+function toolChangeIn({ changes }: RunRehearsal, { toolset }: LoopState): RehearsalChange | undefined {
+  const changed = changes.find(({ shown, form }) => {
+    const tool = toolset.findCallable(shown.tool);
+    return tool !== undefined && form !== hashOfForm(shownFormOf(tool));
+  });
+  return changed && { toolCallId: changed.shown.toolCallId, declaredId: changed.shown.declaredId, isTool: true };
+}
+
 /** The messages that the model had read when it made a call. */
 function readBefore({ shown }: KeptCall, { messages }: LoopState): LoopState['messages'] {
   const at = messages.findIndex(
@@ -248,7 +261,8 @@ function detailOf({ status, calls, change }: Pick<RehearsalReport, 'status' | 'c
   return { detail: `${performed} of ${calls.length} calls took place; ${failed?.declaredId} did not, and those behind it were not made.` };
 }
 
-function placeOf({ declaredId, toolCallId, field }: RehearsalChange): string {
+function placeOf({ declaredId, toolCallId, field, isTool }: RehearsalChange): string {
+  if (isTool) return `the tool ${declaredId} of the call ${toolCallId} has changed`;
   const what = field === undefined ? 'can no longer be made' : `has another ${field === '' ? 'result' : field}`;
   return `the call ${toolCallId} of ${declaredId} ${what}`;
 }

@@ -213,9 +213,13 @@ export const EXPIRED: Readonly<Record<PendingKind, string>> = {
   rehearsal: 'The time for this rehearsal is over, and nothing of it was performed. Rehearse again.',
 };
 
+/** The reason for which a run withdraws an approval and asks again. */
+export const TOOL_CHANGED = 'The tool has changed since this was asked, so it is asked anew.';
+
 /** Makes the error for an answer that comes too late. */
 export function decidedAlready(answer: PendingAnswer | undefined): PendingError {
   if (answer?.decision === 'withdraw') return new PendingError('withdrawn', 'The actor of the run has withdrawn it.');
   if (!answer?.isWithdrawn) return new PendingError('already_answered', 'It was decided already.');
+  if (answer.reason === TOOL_CHANGED) return new PendingError('withdrawn', TOOL_CHANGED);
   return new PendingError('withdrawn', 'The run that asked for it has ended, so there is nothing to decide any more.');
 }

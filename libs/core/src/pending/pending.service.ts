@@ -378,8 +378,8 @@ export function isExpired({ expiresAt }: Pick<Pending, 'expiresAt'>): boolean {
 }
 
 /** Makes the answer that withdraws an approval. */
-export function withdrawal(): PendingAnswer {
-  return { decision: 'deny', reason: 'The run has ended.', decidedBy: 'the run', decidedAt: new Date().toISOString(), isWithdrawn: true };
+export function withdrawal(reason = 'The run has ended.'): PendingAnswer {
+  return { decision: 'deny', reason, decidedBy: 'the run', decidedAt: new Date().toISOString(), isWithdrawn: true };
 }
 
 /** Withdraws an approval that was not answered, so that no person approves a call that will not be made. */

@@ -22,6 +22,8 @@ export interface KeptCall {
   readonly index: number;
   /** The people whom policy wants to approve it; none where it needs no approval. */
   readonly terms: readonly ApprovalTerms[];
+  /** The hash of the form of its tool. Absent in rehearsals of earlier releases. */
+  readonly form?: string;
   /** The result of a read, or the rows that a write changed as they were before. Absent where nothing is compared. */
   readonly before?: Fingerprint;
 }
@@ -43,6 +45,7 @@ export const SAVED_REHEARSAL: Form<readonly KeptCall[]> = list(
     outside: optional(list(object<OutsideArgument>({ name: TEXT, from: list(TEXT) }))),
     index: NUMBER,
     terms: list(partly<ApprovalTerms>()),
+    form: optional(TEXT),
     before: optional(FINGERPRINT),
   }),
 );

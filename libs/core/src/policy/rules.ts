@@ -269,13 +269,13 @@ export class RunApprovals {
   }
 
   /** Trusts values of a call, and sources, as far as its approver was offered that and has said so. */
-  endorse({ declaredId, args }: { readonly declaredId: string; readonly args: JsonObject }, approval: PendingApproval): void {
+  endorse({ declaredId, form, args }: EndorsedCall, approval: PendingApproval): void {
     const { id, request, answer } = approval;
     const chosen = (name: 'arguments' | 'sources'): readonly string[] =>
       (answer?.endorse?.[name] ?? []).filter((one) => request.mayEndorse?.[name]?.includes(one));
     for (const argument of chosen('arguments')) {
       const value = args[argument];
-      if (value !== undefined) this.trust({ approvalId: id, endorsed: { tool: declaredId, argument, value } });
+      if (value !== undefined) this.trust({ approvalId: id, endorsed: { tool: declaredId, argument, value }, form });
     }
     for (const source of chosen('sources')) this.trust({ approvalId: id, endorsed: { source } });
   }
@@ -317,18 +317,29 @@ export class RunApprovals {
     return (this.ofCalls ??= { asked: new Map(), letIn: new Set(), repeated: new Map() });
   }
 
-  /** Finds the approval whose answer covers every call of a tool under a rule. */
-  standingFor(declaredId: string, rule: string): string | undefined {
-    return this.remembered.get(JSON.stringify([declaredId, rule]));
+  /** Finds the approval whose answer covers every call of a tool under a rule, as long as the tool is as it was. */
+  standingFor({ declaredId, rule, form }: CoveredCalls): string | undefined {
+    return this.remembered.get(JSON.stringify([declaredId, rule, form]));
   }
 
-  remember(declaredId: string, rule: string, approvalId: string): void {
-    this.remembered.set(JSON.stringify([declaredId, rule]), approvalId);
+  /** Finds the last approval that covered every call of the tool under the rule while the tool was another. */
+  stoodFor({ declaredId, rule }: CoveredCalls): string | undefined {
+    const prefix = JSON.stringify([declaredId, rule]).slice(0, -1);
+    return [...this.remembered].findLast(([key]) => key.startsWith(prefix))?.[1];
   }
 
-  /** Tells whether the approval of the directive is by all whom policy asks for now. */
-  covers({ approval = [] }: Decision): boolean {
-    return this.given !== undefined && areSamePeople(this.given.terms, approval);
+  remember({ declaredId, rule, form }: CoveredCalls, approvalId: string): void {
+    this.remembered.set(JSON.stringify([declaredId, rule, form]), approvalId);
+  }
+
+  /** Tells whether the approval of the directive is by all whom policy asks for now, and about the tool as it is. */
+  covers({ approval = [] }: Decision, form: string): boolean {
+    return this.given !== undefined && !this.isOfAnother(form) && areSamePeople(this.given.terms, approval);
+  }
+
+  /** Tells whether the approval of the directive is about the tool in another form. */
+  isOfAnother(form: string): boolean {
+    return this.given?.form !== undefined && this.given.form !== form;
   }
 
   save(): SavedApprovals {
@@ -338,6 +349,14 @@ export class RunApprovals {
   }
 }
 
+/** The calls that one decision covers: of a tool in one form, about which one rule asks. */
+export interface CoveredCalls {
+  readonly declaredId: string;
+  readonly rule: string;
+  /** The hash of the form of the tool. */
+  readonly form: string;
+}
+
 /** The questions about the single calls of a run, and the answers to them. */
 interface ApprovalsOfCalls {
   readonly asked: Map<string, string>;
@@ -345,10 +364,17 @@ interface ApprovalsOfCalls {
   readonly repeated: Map<string, string>;
 }
 
+/** A call that its approver let in, trusting something of it. */
+interface EndorsedCall extends Pick<CoveredCalls, 'declaredId' | 'form'> {
+  readonly args: JsonObject;
+}
+
 /** A value or a source that a person trusts for the rest of a run, and the approval in which the person said so. */
 export interface RunEndorsement {
   readonly approvalId: string;
   readonly endorsed: Endorsed;
+  /** The hash of the form of the tool in whose arguments a value is trusted. @default any form */
+  readonly form?: string;
 }
 
 /** The approvals of a run as JSON. */
@@ -369,5 +395,5 @@ export const SAVED_APPROVALS = object<SavedApprovals>({
   repeated: list(pair(TEXT)),
   remembered: list(pair(TEXT)),
   letIn: optional(list(TEXT)),
-  endorsed: optional(list(object<RunEndorsement>({ approvalId: TEXT, endorsed: partly<Endorsed>() }))),
+  endorsed: optional(list(object<RunEndorsement>({ approvalId: TEXT, endorsed: partly<Endorsed>(), form: optional(TEXT) }))),
 });

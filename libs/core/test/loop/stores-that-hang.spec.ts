@@ -169,7 +169,7 @@ describe('invariant 16: a run whose store hangs', () => {
   });
 
   it.each([
-    ['list', 1],
+    ['list', 2],
     ['answer', 1],
   ])('ends with its cancellation where the withdrawal of what it asked for hangs (%s)', async (method, at) => {
     const { loop } = await shop('approvals', method, at);

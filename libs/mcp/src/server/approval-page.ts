@@ -91,11 +91,14 @@ function signIn(words: string): string {
   return `<p>${words}</p><form method="post">${CREDENTIAL}<button>Show the call</button></form>`;
 }
 
-function shown({ tool, presentation, reason, args, preview, expiresAt }: ApprovalRequest, isTyped: boolean): string {
+function shown({ tool, presentation, reason, args, preview, changed, expiresAt }: ApprovalRequest, isTyped: boolean): string {
   const parts = [
     `<h1>${escaped(presentation?.confirm ?? presentation?.label ?? tool)}</h1>`,
     `<p>${escaped(reason)}</p>`,
     `<p>Tool: <code>${escaped(tool)}</code></p><pre>${escaped(JSON.stringify(args, undefined, 2))}</pre>`,
+    ...(changed
+      ? [`<p>The tool has changed since this was asked before:</p><pre>${escaped(JSON.stringify(changed, undefined, 2))}</pre>`]
+      : []),
     ...(preview ? [`<p>Preview:</p><pre>${escaped(JSON.stringify(preview, undefined, 2))}</pre>`] : []),
     `<p>It can be decided until ${escaped(expiresAt)}.</p>`,
     `<form method="post">${isTyped ? CREDENTIAL : ''}<button name="decision" value="approve">Approve</button> <button name="decision" value="deny">Deny</button></form>`,

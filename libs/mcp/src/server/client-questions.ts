@@ -132,9 +132,10 @@ function formOf(message: string, schema: QuestionSchema): Form {
 }
 
 /** Returns the form in which a person in front of the client approves a call. */
-export function approvalForm({ tool, args, reason, presentation, preview }: ApprovalRequest): InputRequest {
+export function approvalForm({ tool, args, reason, presentation, preview, changed }: ApprovalRequest): InputRequest {
   const question = presentation?.confirm ?? `Allow ${presentation?.label ?? tool}?`;
-  const shown = [question, reason, JSON.stringify(args), ...(preview ? [JSON.stringify(preview)] : [])];
+  const differences = changed ? [`The tool has changed since this was asked before: ${JSON.stringify(changed)}`] : [];
+  const shown = [question, reason, JSON.stringify(args), ...(preview ? [JSON.stringify(preview)] : []), ...differences];
   return inputRequired.elicit({
     mode: 'form',
     message: shown.join('\n'),
