@@ -1,5 +1,6 @@
 import type { Type } from '@nestjs/common';
 import type { Finding, ToolCallContext } from '@toolloop/core';
+import { keepResult, restoreResult } from './kept-result.js';
 import { type EntityModel, ResourceGateway, type ResourceScope } from './resource-gateway.js';
 import { rowSecurityFindings, rowSecurityStatements, type TenantTable } from './row-level-security.js';
 
@@ -79,6 +80,10 @@ export abstract class SqlResourceGateway<Manager> extends ResourceGateway {
    * Runs the work of a tool of your own in one transaction of its tenant, with an entity manager of its own: in that of the call where the tool changes things, so that
    * what is written and the mark of the call are committed together. Where the connection is lost under it, it is run once more: do nothing in it that is not undone with it.
    *
+   * A tool that changes things is given what is kept beside the mark, the first time as every other time: JSON, and of a row an instance with the columns that the ORM does not hide and the
+   * relations that were loaded. A tool that reads is given what `work` returns.
+   *
+   * @throws {Error} For what no result can be, such as a stream, or an object that is a part of itself: then nothing is written.
    * @example
    * return this.gateway.within(context, async (em) => {
    *   const order = await em.findOneOrFail(Order, { number });
@@ -86,13 +91,23 @@ export abstract class SqlResourceGateway<Manager> extends ResourceGateway {
    *   return order.number;
    * });
    */
-  within<Result>(
+  async within<Result>(
     context: Pick<ToolCallContext, 'actor' | 'tenant' | 'transaction'>,
     work: (em: Manager) => Promise<Result>,
   ): Promise<Result> {
     const { transaction } = context;
     if (!transaction || !this.joinsCalls) return this.run(context, work);
-    return transaction(() => this.run({ ...context, isJoined: true }, work));
+    const models = [...this.models.values()].filter((model) => model !== undefined);
+    const kept = await transaction(async () => {
+      const result = await this.run({ ...context, isJoined: true }, work);
+      return keepResult(result, models, (value) => this.isMissing(value));
+    });
+    return restoreResult<Result>(kept, models);
+  }
+
+  /** Tells whether a part of a row is a relation that was not loaded, and of which reading would fail. */
+  protected isMissing(_value: unknown): boolean {
+    return false;
   }
 
   protected get hasRowSecurity(): boolean {

@@ -48,6 +48,6 @@ export type { OptionRule, OptionTable } from '../findings/options.js';
 export { Logger } from '../findings/logger.js';
 export { isGiven } from '../schema/property-metadata.js';
 export { dtoSchema } from '../schema/dto-schema.js';
-export { exposedPropertiesOf } from '../schema/exposed-properties.js';
+export { classOf, exposedPropertiesOf, hiddenPropertiesOf } from '../schema/exposed-properties.js';
 export { canonicalDeclaration, canonicalJson, parseJson, sha256, toJsonObject } from '../schema/canonical-json.js';
-export { toResultJson } from '../schema/reveal.js';
+export { findUnready, toResultJson } from '../schema/reveal.js';

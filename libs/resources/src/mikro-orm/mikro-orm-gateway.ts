@@ -1,4 +1,4 @@
-import { helper, MikroORM } from '@mikro-orm/core';
+import { helper, MikroORM, Utils } from '@mikro-orm/core';
 import { type AbstractSqlDriver, BaseMySqlPlatform, type Kysely, type SqlEntityManager } from '@mikro-orm/sql';
 import type { FactoryProvider, Type } from '@nestjs/common';
 import { mayPass } from '../database-answers.js';
@@ -75,6 +75,10 @@ export class MikroOrmGateway extends SqlResourceGateway<SqlEntityManager> {
       ...(schema !== undefined && { schema }),
       ...(column !== undefined && { column }),
     };
+  }
+
+  protected override isMissing(value: unknown): boolean {
+    return Utils.isCollection(value) && !value.isInitialized();
   }
 
   private manager(): SqlEntityManager {
