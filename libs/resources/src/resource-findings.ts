@@ -90,7 +90,7 @@ function actionFindings(at: string, name: ActionName, options: object, shape: En
     ];
   }
   return [
-    ...inputFindings(at, name === 'destroy' ? {} : options, shape),
+    ...(name === 'destroy' ? [] : inputFindings(at, name, options, shape)),
     ...(name === 'create' ? [] : identityFindings(at, options, shape)),
   ];
 }
@@ -129,6 +129,7 @@ export function tenantWarnings(declaration: ResourceDeclaration, { model, fields
 
 function inputFindings(
   at: string,
+  action: 'create' | 'update',
   { accept, arguments: given = {}, change }: CreateOptions | UpdateOptions,
   { model, owners }: EntityShape,
 ): Finding[] {
@@ -145,6 +146,16 @@ function inputFindings(
         problem: `It accepts "${name}", which says whose words other fields are: anyone could write in the name of another.`,
         remedy: 'Leave it out of `accept`, and set it from the actor: { change: (values, _given, { actor }) => … }.',
       })),
+    ...(accept ?? [])
+      .flatMap((name) => model.fields.get(name) ?? [])
+      .flatMap(({ name, isSet, onlyIn = action }) => [
+        ...(isSet === 'always' && name !== model.version
+          ? [{ at, problem: `It accepts "${name}", which ${SET}.`, remedy: SET_REMEDY }]
+          : []),
+        ...(onlyIn === action
+          ? []
+          : [{ at, problem: `It accepts "${name}", which the ORM leaves as it is.`, remedy: 'Leave it out of `accept`.' }]),
+      ]),
     ...taken.map((name) => ({
       at,
       problem: `Its argument "${name}" is a field.`,
@@ -155,6 +166,9 @@ function inputFindings(
       : []),
   ];
 }
+
+const SET = 'the database or the ORM sets itself';
+const SET_REMEDY = 'Leave it out of `accept`. If the application has to set it, do so in `change`.';
 
 function identityFindings(
   at: string,

@@ -19,8 +19,27 @@ export interface ResourceField {
   readonly hidden: boolean;
   /** `true` if the database or the ORM gives it a value where none is given. */
   readonly hasDefault: boolean;
+  /**
+   * Set if the database or the ORM gives it its value, so that it is no part of an input unless the resource accepts it: a generated value, an expression of the database, a hook of the ORM.
+   * `always` cannot be accepted: a version, a moment of a creation or a change, a column that the database computes.
+   */
+  readonly isSet?: 'always' | 'unless_given';
+  /** The one write in which the ORM takes a value for it. @default both */
+  readonly onlyIn?: 'create' | 'update';
   /** `true` if its values cannot be told apart as precisely as the database stores them, so that no cursor can be made of them. */
   readonly imprecise?: boolean;
+}
+
+/** Tells whether a field has days or moments. */
+export function isMoment(kind: FieldKind): boolean {
+  return kind === 'date' || kind === 'datetime';
+}
+
+/** Tells whether a default is a text that a database takes for its own clock. */
+export function isNow(value: unknown): boolean {
+  return (
+    typeof value === 'string' && /^\s*(?:now|current_(?:timestamp|date|time)|localtime(?:stamp)?|today)\s*(?:\(\d*\))?\s*$/i.test(value)
+  );
 }
 
 /** A relation to one or many rows of another entity. */

@@ -229,11 +229,12 @@ function acceptedParts(
   shapes: EntityShapes,
   { accept, action }: WriteOptions & Pick<ResourceWrite, 'action'>,
 ): readonly AcceptedPart[] {
-  const isOwn = ({ name, kind, hasDefault }: ResourceField): boolean =>
-    name !== model.version && !owners.has(name) && kind !== 'json' && (name !== model.key || (action === 'create' && !hasDefault));
+  const isOwn = ({ name, kind, hasDefault, isSet }: ResourceField): boolean =>
+    isSet === undefined && !owners.has(name) && kind !== 'json' && (name !== model.key || (action === 'create' && !hasDefault));
   const names = accept ?? [...[...fields.values()].filter(isOwn).map(({ name }) => name), ...relations.keys()];
   return names.flatMap((name) => {
     const field = model.fields.get(name);
+    if (field?.onlyIn !== undefined && field.onlyIn !== action) return [];
     if (field) return [{ name, field, isNeeded: !field.nullable && !field.hasDefault, isNullable: field.nullable }];
     const relation = model.relations.get(name);
     const target = relation && !relation.many ? shapes.find(relation.target)?.model : undefined;

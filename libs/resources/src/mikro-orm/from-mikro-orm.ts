@@ -1,7 +1,15 @@
 import { type EntityMetadata, type EntityProperty, EventType, ReferenceKind, Type as ColumnType } from '@mikro-orm/core';
 import type { SqlEntityManager } from '@mikro-orm/sql';
 import type { Type } from '@nestjs/common';
-import { type EntityModel, type FieldKind, namedKeys, type ResourceField, type ResourceRelation } from '../resource-gateway.js';
+import {
+  type EntityModel,
+  type FieldKind,
+  isMoment,
+  isNow,
+  namedKeys,
+  type ResourceField,
+  type ResourceRelation,
+} from '../resource-gateway.js';
 
 /** Types of columns that MikroORM converts, and whose values are compared as they are. */
 const CONVERTED: ReadonlyMap<string, FieldKind> = new Map([
@@ -68,7 +76,8 @@ function toField(property: EntityProperty): ResourceField {
     ...(kind === 'enum' && { values: (items ?? []).map(String) }),
     ...(kind === 'text' && length !== undefined && length > 0 && { maxLength: length }),
     hidden: isHidden(property),
-    hasDefault: isSetItself(property),
+    hasDefault: hasDefault(property),
+    ...setTermsOf(kind, property),
     ...(isImprecise(kind, property) && { imprecise: true }),
   };
 }
@@ -106,9 +115,26 @@ function plainKindOf(property: EntityProperty): FieldKind {
 }
 
 /** Tells whether a row needs no value for a property. */
-function isSetItself({ default: value, defaultRaw, autoincrement, onCreate, version, generated, optional }: EntityProperty): boolean {
+function hasDefault({ default: value, defaultRaw, autoincrement, onCreate, version, generated, optional }: EntityProperty): boolean {
   return [autoincrement, version, optional].includes(true) || [value, defaultRaw, onCreate, generated].some((one) => one !== undefined);
 }
+
+function setTermsOf(kind: FieldKind, property: EntityProperty): Pick<ResourceField, 'isSet'> {
+  const { version, generated, onCreate, onUpdate, autoincrement } = property;
+  if (version || generated !== undefined || onUpdate) return { isSet: 'always' };
+  const isHooked = onCreate !== undefined || isExpression(property);
+  if (isHooked && isMoment(kind)) return { isSet: 'always' };
+  return isHooked || autoincrement ? { isSet: 'unless_given' } : {};
+}
+
+/** Tells whether a default is computed by the database: MikroORM has a raw one of every value, quoted where it is a text. */
+function isExpression({ default: value, defaultRaw }: EntityProperty): boolean {
+  if (defaultRaw === undefined) return false;
+  const isLiteral = ['string', 'number', 'boolean'].includes(typeof value) || value === null || LITERAL.test(defaultRaw);
+  return !isLiteral || isNow(value);
+}
+
+const LITERAL = /^(?:'(?:[^']|'')*'|-?\d+(?:\.\d+)?|true|false|null)$/i;
 
 function toRelation(property: EntityProperty): ResourceRelation {
   const { name, kind, mappedBy, comment } = property;

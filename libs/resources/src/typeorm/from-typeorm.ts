@@ -1,6 +1,14 @@
 import type { Type } from '@nestjs/common';
 import type { ColumnType, EntityMetadata } from 'typeorm';
-import { type EntityModel, type FieldKind, namedKeys, type ResourceField, type ResourceRelation } from '../resource-gateway.js';
+import {
+  type EntityModel,
+  type FieldKind,
+  isMoment,
+  isNow,
+  namedKeys,
+  type ResourceField,
+  type ResourceRelation,
+} from '../resource-gateway.js';
 
 type ColumnMetadata = EntityMetadata['columns'][number];
 type RelationMetadata = EntityMetadata['relations'][number];
@@ -60,7 +68,8 @@ function toField(column: ColumnMetadata): ResourceField {
     ...(kind === 'enum' && { values: (column.enum ?? []).map(String) }),
     ...(kind === 'text' && length > 0 && { maxLength: length }),
     hidden: !isSelect,
-    hasDefault: isSetItself(column),
+    hasDefault: hasDefault(column),
+    ...setTermsOf(kind, column),
     ...(isImprecise(kind, column) && { imprecise: true }),
   };
 }
@@ -97,13 +106,27 @@ function isImprecise(kind: FieldKind, { type, precision }: ColumnMetadata): bool
 }
 
 /** Tells whether a row needs no value for a column. */
-function isSetItself(column: ColumnMetadata): boolean {
-  const { isGenerated, isCreateDate, isUpdateDate, isDeleteDate, isVersion, generatedType } = column;
-  return (
-    [isGenerated, isCreateDate, isUpdateDate, isDeleteDate, isVersion].includes(true) ||
-    column.default !== undefined ||
-    generatedType !== undefined
-  );
+function hasDefault(column: ColumnMetadata): boolean {
+  return column.isGenerated || column.default !== undefined || isKept(column);
+}
+
+/** Tells whether TypeORM or the database writes a column with each write of its row. */
+function isKept(column: ColumnMetadata): boolean {
+  const { isCreateDate, isUpdateDate, isDeleteDate, isVersion, generatedType, asExpression } = column;
+  return [isCreateDate, isUpdateDate, isDeleteDate, isVersion].includes(true) || generatedType !== undefined || asExpression !== undefined;
+}
+
+function setTermsOf(kind: FieldKind, column: ColumnMetadata): Pick<ResourceField, 'isSet' | 'onlyIn'> {
+  const { isInsert, isUpdate, isGenerated, generatedIdentity, onUpdate } = column;
+  const isOurs = isKept(column) || generatedIdentity === 'ALWAYS' || onUpdate !== undefined || (!isInsert && !isUpdate);
+  if (isOurs || (isMoment(kind) && isExpression(column))) return { isSet: 'always' };
+  if (!isInsert || !isUpdate) return { onlyIn: isInsert ? 'create' : 'update' };
+  return isGenerated || isExpression(column) ? { isSet: 'unless_given' } : {};
+}
+
+/** Tells whether a default is computed by the database. TypeORM has an expression as a function; a text such as `now` is one by PostgreSQL alone. */
+function isExpression({ default: value }: ColumnMetadata): boolean {
+  return typeof value === 'function' || isNow(value);
 }
 
 function toRelation(relation: RelationMetadata): ResourceRelation {

@@ -1,0 +1,144 @@
+import { MikroOrmModule } from '@mikro-orm/nestjs';
+import { MikroORM, PostgreSqlDriver } from '@mikro-orm/postgresql';
+import { type DynamicModule, Module, type OnApplicationShutdown, type OnModuleInit, type Type } from '@nestjs/common';
+import { Test, type TestingModule } from '@nestjs/testing';
+import { type JsonObject, ToolLoopModule, ToolLoopService } from '@toolloop/core';
+import type { CallResult } from '@toolloop/core/contracts';
+import { Database, DurableModule } from '@toolloop/durable';
+import { ResourceGateway, ResourceToolsModule, rowSecurityMigration, type SqlResourceGateway } from '@toolloop/resources';
+import { mikroOrmGateway } from '@toolloop/resources/mikro-orm';
+import { typeOrmGateway } from '@toolloop/resources/typeorm';
+import { ScriptedModel } from '@toolloop/testing';
+import { DataSource } from 'typeorm';
+import { inMemory } from '../../durable/test/databases.js';
+import { textOf } from './shop.js';
+
+/** An ORM on the database of the calls: its module for entities that are declared for it, its gateway, and how its tables are made. */
+export interface Orm {
+  readonly name: string;
+  module(entities: readonly Type[]): DynamicModule | Promise<DynamicModule>;
+  gateway(role: string): ReturnType<typeof mikroOrmGateway> | ReturnType<typeof typeOrmGateway>;
+  makeTables(module: TestingModule): Promise<void>;
+}
+
+export const MIKRO_ORM: Orm = {
+  name: 'MikroORM',
+  module: (entities) =>
+    MikroOrmModule.forRootAsync({
+      driver: PostgreSqlDriver,
+      inject: [Database],
+      useFactory: ({ connection }: Database) => ({
+        dbName: 'app',
+        ensureDatabase: false,
+        driverOptions: connection,
+        entities: [...entities],
+        schemaGenerator: { ignoreSchema: ['toolloop', 'pgboss'] },
+      }),
+    }),
+  gateway: (role) => mikroOrmGateway({ tenancy: { role } }),
+  makeTables: (module) => module.get(MikroORM).schema.update(),
+};
+
+@Module({})
+class DataSourceModule implements OnApplicationShutdown {
+  constructor(private readonly source: DataSource) {}
+
+  onApplicationShutdown(): Promise<void> {
+    return this.source.destroy();
+  }
+}
+
+export const TYPE_ORM: Orm = {
+  name: 'TypeORM',
+  module: (entities) => ({
+    module: DataSourceModule,
+    global: true,
+    providers: [
+      {
+        provide: DataSource,
+        inject: [Database],
+        useFactory: ({ connection }: Database) =>
+          new DataSource({
+            type: 'postgres',
+            installExtensions: false,
+            uuidExtension: 'pgcrypto',
+            extra: connection,
+            entities: [...entities],
+          }).initialize(),
+      },
+    ],
+    exports: [DataSource],
+  }),
+  gateway: (role) => typeOrmGateway({ tenancy: { role } }),
+  makeTables: (module) => module.get(DataSource).synchronize(),
+};
+
+interface OrmAppOptions {
+  readonly orm: Orm;
+  readonly entities: readonly Type[];
+  readonly resources: readonly Type[];
+  /** Changes the tables when they were made, before the application looks at them. */
+  readonly prepare?: (sql: OrmApp['sql']) => Promise<void>;
+}
+
+const ROLE = 'toolloop_test_orm';
+
+/** An application of two tenants over entities of any kind, whose tables are protected by the migration that it prints. */
+export class OrmApp {
+  private constructor(readonly module: TestingModule) {}
+
+  static async start({ orm, entities, resources, prepare }: OrmAppOptions): Promise<OrmApp> {
+    const module = await Test.createTestingModule({
+      imports: [
+        DurableModule.forRoot(await inMemory()),
+        orm.module(entities),
+        ResourceToolsModule.forRoot({ gateway: orm.gateway(ROLE) }),
+        ResourceToolsModule.forFeature(resources),
+        ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: { allow: ['*'], flow: 'off' } }),
+      ],
+    }).compile();
+    module.useLogger(false);
+    const app = new OrmApp(module);
+    try {
+      await orm.makeTables(module);
+      for (const statement of rowSecurityMigration(module).split(';\n')) if (statement !== '') await app.sql(statement);
+      await prepare?.((statement) => app.sql(statement));
+      await module.init();
+    } catch (error) {
+      await module.close().catch(() => undefined);
+      throw error;
+    }
+    return app;
+  }
+
+  get gateway(): SqlResourceGateway<unknown> {
+    return this.module.get(ResourceGateway);
+  }
+
+  /** Asks as the owner of the tables. */
+  sql<Row extends object>(statement: string): Promise<readonly Row[]> {
+    return this.module.get(Database).query<Row>(statement);
+  }
+
+  call(tool: string, args: JsonObject = {}, tenant = 'acme'): Promise<CallResult> {
+    return this.module.get(ToolLoopService).call({ tool, args, argsOrigin: 'actor', actor: { id: 'ada' }, tenant });
+  }
+
+  /** The result as the model reads it. */
+  async read<Result>(tool: string, args: JsonObject = {}, tenant = 'acme'): Promise<Result> {
+    const { content, record } = await this.call(tool, args, tenant);
+    if (record.status !== 'succeeded') throw new Error(textOf(content));
+    return JSON.parse(textOf(content)) as Result;
+  }
+
+  /** The first error as the model reads it. */
+  async error(tool: string, args: JsonObject = {}, tenant = 'acme'): Promise<unknown> {
+    const { content, record } = await this.call(tool, args, tenant);
+    if (record.status === 'succeeded') throw new Error(`It succeeded: ${textOf(content)}`);
+    return (JSON.parse(textOf(content)) as { readonly errors: readonly unknown[] }).errors[0];
+  }
+
+  close(): Promise<void> {
+    return this.module.close();
+  }
+}
