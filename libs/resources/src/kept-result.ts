@@ -6,8 +6,9 @@ import { fromKept } from './filter.js';
 import type { EntityModel } from './resource-gateway.js';
 
 /** A result as it is kept beside the mark of its call: its values, and the places at which they were instances of classes. */
-export interface KeptResult {
-  readonly value: unknown;
+export interface KeptResult<Result = unknown> {
+  /** As JSON has it. */
+  readonly value: Result;
   readonly instances: readonly KeptInstance[];
 }
 
@@ -26,6 +27,7 @@ type IsMissing = (value: unknown) => boolean;
  *
  * @throws {Error} For an object that it is itself a part of.
  */
+export function keepResult<Result>(value: Result, models: readonly EntityModel[], isMissing: IsMissing): KeptResult<Result>;
 export function keepResult(value: unknown, models: readonly EntityModel[], isMissing: IsMissing): KeptResult {
   const copy = new ResultCopy(models, isMissing);
   return { value: copy.of(value, []), instances: copy.instances };
@@ -106,9 +108,10 @@ function plainNamesOf(value: object, type: Type | undefined): readonly string[] 
 }
 
 /** Makes a result of one that was kept: its instances are instances again, so that it is described as it was the first time. */
-export function restoreResult<Result>({ value, instances }: KeptResult, models: readonly EntityModel[]): Result {
+export function restoreResult<Result>(kept: KeptResult<Result>, models: readonly EntityModel[]): Result;
+export function restoreResult({ value, instances }: KeptResult, models: readonly EntityModel[]): unknown {
   const classes = new Map(instances.map(({ path, type }) => [pathKey(path), type]));
-  return new Restoring(classes, models).of(value, []) as Result;
+  return new Restoring(classes, models).of(value, []);
 }
 
 class Restoring {
@@ -130,7 +133,9 @@ class Restoring {
 }
 
 /** An instance of a class of the application that no one can find by its name. It exposes nothing, so the declared class alone shows anything of it. */
-class KeptObject {}
+class KeptObject {
+  declare readonly kept: true;
+}
 
 /** An instance of a class, which is not run. */
 function instanceOf(entity: Type): object {

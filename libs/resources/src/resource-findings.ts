@@ -3,7 +3,7 @@ import type { Finding } from '@toolloop/core';
 import { nearestName } from '@toolloop/core/internal';
 import { keysOf } from './read-action.js';
 import { type EntityShape, type EntityShapes, namesFindings } from './resource.js';
-import type { EntityModel } from './resource-gateway.js';
+import type { EntityModel, ResourceField } from './resource-gateway.js';
 import {
   ACTION_NAMES,
   ACTIONS,
@@ -146,16 +146,7 @@ function inputFindings(
         problem: `It accepts "${name}", which says whose words other fields are: anyone could write in the name of another.`,
         remedy: 'Leave it out of `accept`, and set it from the actor: { change: (values, _given, { actor }) => … }.',
       })),
-    ...(accept ?? [])
-      .flatMap((name) => model.fields.get(name) ?? [])
-      .flatMap(({ name, isSet, onlyIn = action }) => [
-        ...(isSet === 'always' && name !== model.version
-          ? [{ at, problem: `It accepts "${name}", which ${SET}.`, remedy: SET_REMEDY }]
-          : []),
-        ...(onlyIn === action
-          ? []
-          : [{ at, problem: `It accepts "${name}", which the ORM leaves as it is.`, remedy: 'Leave it out of `accept`.' }]),
-      ]),
+    ...(accept ?? []).flatMap((name) => setFindings(at, action, model.fields.get(name), model)),
     ...taken.map((name) => ({
       at,
       problem: `Its argument "${name}" is a field.`,
@@ -167,8 +158,16 @@ function inputFindings(
   ];
 }
 
-const SET = 'the database or the ORM sets itself';
-const SET_REMEDY = 'Leave it out of `accept`. If the application has to set it, do so in `change`.';
+/** Finds a column that is accepted and that no input can set. */
+function setFindings(at: string, action: 'create' | 'update', field: ResourceField | undefined, { version }: EntityModel): Finding[] {
+  if (!field || field.name === version) return [];
+  const { name, isSet, onlyIn = action } = field;
+  const remedy = 'Leave it out of `accept`. If the application has to set it, do so in `change`.';
+  if (isSet === 'always') return [{ at, problem: `It accepts "${name}", which the database or the ORM sets itself.`, remedy }];
+  return onlyIn === action
+    ? []
+    : [{ at, problem: `It accepts "${name}", which the ORM does not write then.`, remedy: 'Leave it out of `accept`.' }];
+}
 
 function identityFindings(
   at: string,

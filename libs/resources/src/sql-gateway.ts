@@ -102,7 +102,7 @@ export abstract class SqlResourceGateway<Manager> extends ResourceGateway {
       const result = await this.run({ ...context, isJoined: true }, work);
       return keepResult(result, models, (value) => this.isMissing(value));
     });
-    return restoreResult<Result>(kept, models);
+    return restoreResult(kept, models);
   }
 
   /** Tells whether a part of a row is a relation that was not loaded, and of which reading would fail. */

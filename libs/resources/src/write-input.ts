@@ -234,13 +234,22 @@ function acceptedParts(
   const names = accept ?? [...[...fields.values()].filter(isOwn).map(({ name }) => name), ...relations.keys()];
   return names.flatMap((name) => {
     const field = model.fields.get(name);
-    if (field?.onlyIn !== undefined && field.onlyIn !== action) return [];
-    if (field) return [{ name, field, isNeeded: !field.nullable && !field.hasDefault, isNullable: field.nullable }];
     const relation = model.relations.get(name);
-    const target = relation && !relation.many ? shapes.find(relation.target)?.model : undefined;
-    const key = target?.key === undefined ? undefined : target.fields.get(target.key);
-    return relation && key ? [{ name, field: key, relation, isNeeded: !relation.nullable, isNullable: relation.nullable }] : [];
+    if (field) return (field.onlyIn ?? action) === action ? [fieldPart(field)] : [];
+    return relation ? relationPart(relation, shapes) : [];
   });
+}
+
+function fieldPart(field: ResourceField): AcceptedPart {
+  const { name, nullable, hasDefault } = field;
+  return { name, field, isNeeded: !nullable && !hasDefault, isNullable: nullable };
+}
+
+function relationPart(relation: ResourceRelation, shapes: EntityShapes): readonly AcceptedPart[] {
+  const { name, nullable } = relation;
+  const target = relation.many ? undefined : shapes.find(relation.target)?.model;
+  const key = target?.key === undefined ? undefined : target.fields.get(target.key);
+  return key ? [{ name, field: key, relation, isNeeded: !nullable, isNullable: nullable }] : [];
 }
 
 /** @throws {ToolError} Where there are problems. */

@@ -1,6 +1,6 @@
 import { MikroOrmModule } from '@mikro-orm/nestjs';
 import { MikroORM, PostgreSqlDriver } from '@mikro-orm/postgresql';
-import { type DynamicModule, Module, type OnApplicationShutdown, type OnModuleInit, type Type } from '@nestjs/common';
+import { type DynamicModule, Module, type OnApplicationShutdown, type Type } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { type JsonObject, ToolLoopModule, ToolLoopService } from '@toolloop/core';
 import type { CallResult } from '@toolloop/core/contracts';

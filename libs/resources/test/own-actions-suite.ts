@@ -32,8 +32,7 @@ export const byMikroOrm: Finds = {
 
 export const byTypeOrm: Finds = {
   order: (em) => (em as EntityManager).findOneByOrFail(Order, { number: 'o-2' }),
-  orderWithCustomer: (em) =>
-    (em as EntityManager).findOneOrFail(Order, { where: { number: 'o-2' }, relations: { customer: true } as never }),
+  orderWithCustomer: (em) => (em as EntityManager).findOneOrFail(Order, { where: { number: 'o-2' }, relations: { customer: true } }),
   orders: (em) => (em as EntityManager).find(Order, { order: { id: 'ASC' } }),
   customer: (em) => (em as EntityManager).findOneByOrFail(Customer, { id: 1 }),
   write: (em) => (em as EntityManager).update(Order, { number: 'o-2' }, { note: 'written' }),

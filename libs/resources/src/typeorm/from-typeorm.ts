@@ -117,11 +117,15 @@ function isKept(column: ColumnMetadata): boolean {
 }
 
 function setTermsOf(kind: FieldKind, column: ColumnMetadata): Pick<ResourceField, 'isSet' | 'onlyIn'> {
-  const { isInsert, isUpdate, isGenerated, generatedIdentity, onUpdate } = column;
-  const isOurs = isKept(column) || generatedIdentity === 'ALWAYS' || onUpdate !== undefined || (!isInsert && !isUpdate);
-  if (isOurs || (isMoment(kind) && isExpression(column))) return { isSet: 'always' };
-  if (!isInsert || !isUpdate) return { onlyIn: isInsert ? 'create' : 'update' };
+  const { isInsert, isUpdate, isGenerated } = column;
+  if (isSetAlways(column) || (isMoment(kind) && isExpression(column))) return { isSet: 'always' };
+  if (isInsert !== isUpdate) return { onlyIn: isInsert ? 'create' : 'update' };
   return isGenerated || isExpression(column) ? { isSet: 'unless_given' } : {};
+}
+
+function isSetAlways(column: ColumnMetadata): boolean {
+  const { isInsert, isUpdate, generatedIdentity, onUpdate } = column;
+  return isKept(column) || generatedIdentity === 'ALWAYS' || onUpdate !== undefined || (!isInsert && !isUpdate);
 }
 
 /** Tells whether a default is computed by the database. TypeORM has an expression as a function; a text such as `now` is one by PostgreSQL alone. */
