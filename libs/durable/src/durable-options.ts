@@ -61,9 +61,20 @@ export interface RunOptions {
   readonly takeoverMs?: number;
   /** The time that steps in progress may take at shutdown before they are broken off. @default 10000 */
   readonly drainMs?: number;
+  /**
+   * The pause before a run is handed out again since a store failed, doubled each time in a row, up to five minutes. After ten times the run waits, with the error `storage_unavailable`, until
+   * its actor or an operator resumes it. @default 1000
+   */
+  readonly pauseMs?: number;
 }
 
-export const DEFAULT_RUN_OPTIONS: Required<RunOptions> = { concurrency: 10, heartbeatMs: 3_000, takeoverMs: 15_000, drainMs: 10_000 };
+export const DEFAULT_RUN_OPTIONS: Required<RunOptions> = {
+  concurrency: 10,
+  heartbeatMs: 3_000,
+  takeoverMs: 15_000,
+  drainMs: 10_000,
+  pauseMs: 1_000,
+};
 
 /** More is no delay of a timer: Node would make it a millisecond. */
 const LONGEST_MS = 2_147_483_647;
@@ -96,6 +107,7 @@ const RUNS: OptionTable<RunOptions> = defineOptions<RunOptions>(
     heartbeatMs: number(1, LONGEST_MS),
     takeoverMs: number(1, LONGEST_MS),
     drainMs: number(0, LONGEST_MS),
+    pauseMs: number(1, LONGEST_MS),
   },
   { wording, together: silenceFindings },
 );

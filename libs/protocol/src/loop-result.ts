@@ -28,7 +28,7 @@ export type WaitingFor = 'approval' | 'question' | 'client' | 'rehearsal';
 /**
  * The failure of a run, safe to show; the cause is in the log under the correlation id. `cannot_continue` means that this application can no longer continue a
  * stored run, for example because its actor or its loop no longer exists, or because another release stored it in another form; the message says what to do.
- * `storage_unavailable` means that a store did not answer within some seconds of retries: no call is lost, and an unfinished step is saved as one that waits, if
+ * `storage_unavailable` means that a store failed, or did not answer within some seconds of retries: no call is lost, and an unfinished step is saved as one that waits, if
  * the store accepts it by then.
  */
 export interface RunFailure {

@@ -250,7 +250,7 @@ export abstract class ResourceGateway {
           return { unknown: error };
         }
       },
-      { longestMs: Infinity }, // the tool's own limit holds
+      { longestMs: Infinity, isAnswer: () => true }, // the tool's own limit holds, and its errors are its own
     );
     if ('unknown' in ended) throw ended.unknown;
     return ended.result;

@@ -201,7 +201,7 @@ export interface RunJournal {
    */
   note(entry: RunEntry): void;
   /**
-   * Gives the run, where it was begun, to any process with room: this one cannot continue it now, and writes nothing more. A run whose end is being written is not given
+   * Gives the run, where it was begun, to any process with room after a pause: a store failed, so this one cannot continue it now, and writes nothing more. A run whose end is being written is not given
    * away, but is not told here any more either.
    */
   handOver(): void;
@@ -264,6 +264,8 @@ export interface RunRecord {
   readonly lastSequence: number;
   /** The reason why it is to end. */
   readonly cancelled?: string;
+  /** The times in a row that it was put off, since a store failed. Absent for none. */
+  readonly putOffs?: number;
   /** The run from which it was forked, and the last step that both share. */
   readonly forkOf?: { readonly runId: string; readonly step: number };
   /** ISO 8601, UTC. */
@@ -280,6 +282,14 @@ export type RunBeginning = Pick<RunWrite, 'entries' | 'events'>;
 
 /** A run, and the proof of its lease. */
 export type RunHold = Pick<RunRecord, 'runId'> & LeaseHold;
+
+/** The terms on which a run is put off, since a store failed. */
+export interface PutOff {
+  /** The times in a row, this one included. */
+  readonly times: number;
+  /** The time at which it is handed out again. */
+  readonly until: Date;
+}
 
 /** A run that a process continues. */
 export type LeasedRun = RunRecord & { readonly lease: Lease };
@@ -326,8 +336,16 @@ export interface EventPage {
   readonly limit: number;
 }
 
+/**
+ * Thrown by a store for what it was given: the same would be refused again. Any other error of a store is a failure of its own, and says nothing of what was asked of it: the call is
+ * not made, a durable run is handed over, and another ends with `storage_unavailable`.
+ */
+export class StoreRefusalError extends Error {
+  override readonly name: string = 'StoreRefusalError';
+}
+
 /** A hold does not hold any more: another process has acquired the run, or the run has ended. */
-export class RunLostError extends Error {
+export class RunLostError extends StoreRefusalError {
   override readonly name = 'RunLostError';
 
   constructor({ runId, epoch }: RunHold) {
@@ -364,8 +382,11 @@ export abstract class RunLog {
   }
   /** Has the leases of these runs expire in so many milliseconds from now; resolves to the runs that are still held. */
   abstract renew(holds: readonly RunHold[], forMs: number): Promise<readonly Pick<RunRecord, 'runId' | 'cancelled'>[]>;
-  /** Gives a run back: a durable one is queued, any other waits again. Does nothing where the hold does not hold. */
-  abstract release(hold: RunHold): Promise<void>;
+  /**
+   * Gives a run back: a durable one is queued, any other waits again. Does nothing where the hold does not hold. One that is put off is handed out at its time, or once it is woken or
+   * cancelled, and its record says how often that was.
+   */
+  abstract release(hold: RunHold, putOff?: PutOff): Promise<void>;
   /** Queues the durable runs whose lease has expired; resolves to their number. */
   abstract requeueExpired(): Promise<number>;
   /** Queues a durable run that waits. One that is about to wait will not. */

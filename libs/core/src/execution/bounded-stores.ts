@@ -315,6 +315,24 @@ class BoundedUsage extends UsageStore {
   }
 }
 
+/** The work of a tool in a transaction. An error before it is the store's; one since it began may be its own, such as a constraint that is checked at the commit. */
+class OwnWork<Result> {
+  private isUnderWay = false;
+
+  constructor(private readonly work: () => Promise<Result>) {}
+
+  readonly hasBegun = (): boolean => this.isUnderWay;
+
+  /** Returns the work for another attempt. */
+  begin(): () => Promise<Result> {
+    this.isUnderWay = false;
+    return () => {
+      this.isUnderWay = true;
+      return asPart(this.work);
+    };
+  }
+}
+
 class BoundedTransactions extends CallTransactions {
   constructor(private readonly transactions: CallTransactions) {
     super();
@@ -322,17 +340,20 @@ class BoundedTransactions extends CallTransactions {
 
   /** A transaction without an answer was rolled back, or its mark is there. The tool's own limit holds for it. */
   override once<Result>(call: JournalKey, work: () => Promise<Result>, over: AbortSignal): Promise<Result> {
-    return askStore(() => this.transactions.once(call, () => asPart(work), over), { longestMs: Infinity });
+    const own = new OwnWork(work);
+    return askStore(() => this.transactions.once(call, own.begin(), over), { longestMs: Infinity, isAnswer: own.hasBegun });
   }
 
   /** Nothing of it is kept, but the method of a tool is not called twice. */
   override rehearse<Result>(work: () => Promise<Result>, over: AbortSignal): Promise<Result> {
-    return askStore(() => this.transactions.rehearse(() => asPart(work), over), { longestMs: Infinity, isRepeatable: false });
+    const own = new OwnWork(work);
+    const terms = { longestMs: Infinity, isRepeatable: false, isAnswer: own.hasBegun };
+    return askStore(() => this.transactions.rehearse(own.begin(), over), terms);
   }
 
   /** It is repeated with the transaction that it is part of, or not at all. */
   override unmarked<Result>(work: () => Promise<Result>): Promise<Result> {
-    return askStore(() => this.transactions.unmarked(work), { longestMs: Infinity, isRepeatable: false });
+    return askStore(() => this.transactions.unmarked(work), { longestMs: Infinity, isRepeatable: false, isAnswer: () => true });
   }
 }
 

@@ -20,6 +20,7 @@ import {
   type EventPage,
   type LeasedRun,
   type NewRun,
+  type PutOff,
   type RunEntry,
   type RunHold,
   RunLog,
@@ -94,6 +95,11 @@ class MadeBeforeError extends Error {
   override readonly name = 'MadeBeforeError';
 }
 
+function rethrown(error: unknown, thrown: unknown[]): never {
+  thrown.push(error);
+  throw error;
+}
+
 /** Bounds the store of directives. What it hands out is performed outside of the run that asked for it. */
 export class BoundedDirectives extends DirectiveStore {
   constructor(private readonly store: DirectiveStore) {
@@ -104,12 +110,19 @@ export class BoundedDirectives extends DirectiveStore {
     return this.store.changes$;
   }
 
-  /** The one that an attempt without an answer kept has the id. `first` is undone with an attempt that kept nothing. */
+  /** The one that an attempt without an answer kept has the id. `first` is undone with an attempt that kept nothing, and its error is its own. */
   override add(intent: DirectiveIntent, first?: () => Promise<void>): Promise<AddedDirective> {
-    return tellStore('A directive', async (attempt) => {
-      const known = attempt > 1 ? await this.store.find(intent) : undefined;
-      return known ? { record: known, isNew: false } : this.store.add(intent, first && (() => asPart(first)));
-    });
+    const thrown: unknown[] = [];
+    const given = async (): Promise<void> => first?.().catch((error: unknown) => rethrown(error, thrown));
+    const isAnswer = (error: unknown): boolean => thrown.includes(error);
+    return tellStore(
+      'A directive',
+      async (attempt) => {
+        const known = attempt > 1 ? await this.store.find(intent) : undefined;
+        return known ? { record: known, isNew: false } : this.store.add(intent, first && (() => asPart(given)));
+      },
+      isAnswer,
+    );
   }
 
   override find(reference: DirectiveReference): Promise<DirectiveRecord | undefined> {
@@ -152,7 +165,7 @@ export class BoundedRuns extends RunLog {
 
   /** Takes as long as it takes; where it fails the application does not start. */
   override open(): Promise<void> {
-    return askStore(() => this.log.open(), { isRepeatable: false, longestMs: Infinity });
+    return askStore(() => this.log.open(), { isRepeatable: false, longestMs: Infinity, isAnswer: () => true });
   }
 
   /** The id of a waiting run is its own, so one that is there already was added by an attempt without an answer. A queued one is recognised by the caller. */
@@ -195,8 +208,8 @@ export class BoundedRuns extends RunLog {
     return outsideOfRuns(() => askStore(() => this.log.renew(holds, forMs)));
   }
 
-  override release(hold: RunHold): Promise<void> {
-    return outsideOfRuns(() => askStore(() => this.log.release(hold)));
+  override release(hold: RunHold, putOff?: PutOff): Promise<void> {
+    return outsideOfRuns(() => askStore(() => this.log.release(hold, putOff)));
   }
 
   override requeueExpired(): Promise<number> {

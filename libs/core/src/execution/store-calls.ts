@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { StorageUnavailableError } from '@toolloop/protocol';
+import { StoreRefusalError } from '../contracts/stores.js';
 import { Logger } from '../findings/logger.js';
 import { Interruption, untilAborted } from './call-failure.js';
 
@@ -121,6 +122,8 @@ interface StoreCallTerms<Result> {
   readonly longestMs?: number;
   /** Undoes what the store did after the run had given up waiting for it. */
   readonly late?: (result: Result) => unknown;
+  /** Tells an error of what the store was given to do from a failure of the store. @default no error is one, but refusals of what it was given */
+  readonly isAnswer?: (error: unknown) => boolean;
 }
 
 /** Runs a part of a run: every call of a store in it ends with the run. */
@@ -179,7 +182,7 @@ export async function untilRunCloses<Result>(what: string, work: Promise<Result>
 /**
  * Asks a store what the run needs before it does anything else. Given up as soon as the run is interrupted. A failure that may pass is repeated for 8 s.
  *
- * @throws {StorageUnavailableError} Where it has not passed by then.
+ * @throws {StorageUnavailableError} Where it has not passed by then, and at once for any other failure of the store.
  * @throws {Interruption} Of the run.
  */
 export async function askStore<Result>(attempt: Attempt<Result>, terms: StoreCallTerms<Result> = {}): Promise<Result> {
@@ -201,10 +204,10 @@ export async function askStore<Result>(attempt: Attempt<Result>, terms: StoreCal
 /**
  * Tells a store the last word on something: it is told even where the run is interrupted, which waits for it only a moment. A failure that may pass is repeated for 8 s.
  *
- * @throws {StorageUnavailableError} Where it has not passed by then.
+ * @throws {StorageUnavailableError} Where it has not passed by then, and at once for any other failure of the store.
  */
-export function tellStore<Result>(what: string, attempt: Attempt<Result>): Promise<Result> {
-  return untilRunCloses(what, repeated(attempt));
+export function tellStore<Result>(what: string, attempt: Attempt<Result>, isAnswer?: (error: unknown) => boolean): Promise<Result> {
+  return untilRunCloses(what, repeated(attempt, isAnswer && { isAnswer }));
 }
 
 /** The same for a store that may have an answer at once, which no one has to wait for. */
@@ -221,7 +224,7 @@ export function tellQuickStore<Result>(what: string, attempt: (number: number) =
 
 async function repeated<Result>(
   attempt: Attempt<Result>,
-  { isRepeatable = true, longestMs = LONGEST_ATTEMPT_MS, late }: StoreCallTerms<Result> = {},
+  { isRepeatable = true, longestMs = LONGEST_ATTEMPT_MS, late, isAnswer }: StoreCallTerms<Result> = {},
   signal?: AbortSignal,
 ): Promise<Result> {
   const until = Date.now() + LONGEST_CALL_MS;
@@ -235,14 +238,21 @@ async function repeated<Result>(
     try {
       return await answered(Promise.resolve(attempts.run(longestMs !== Infinity, () => attempt(number))), longestMs, onLate);
     } catch (error) {
-      const failure = StorageUnavailableError.in(error);
+      const failure = failureIn(error, isAnswer);
       if (!failure) throw error;
       const pause = Math.min(FIRST_PAUSE_MS * 2 ** (number - 1), LONGEST_PAUSE_MS);
-      hasGivenUp = isLastBy(pause);
+      hasGivenUp = !failure.mayPass || isLastBy(pause);
       if (hasGivenUp) throw failure;
       await new Promise<void>((resolve) => setTimeout(resolve, pause));
     }
   }
+}
+
+/** The failure of a store that an error is; undefined for its answer. Whatever a store fails with says nothing of what was asked of it, and its text, which may name a path, is for logs. */
+function failureIn(error: unknown, isAnswer: (error: unknown) => boolean = () => false): StorageUnavailableError | undefined {
+  const known = StorageUnavailableError.in(error);
+  if (known || error instanceof StoreRefusalError || error instanceof Interruption || isAnswer(error)) return known;
+  return new StorageUnavailableError('A store failed, which says nothing of what was asked of it.', { cause: error, mayPass: false });
 }
 
 /** Settles as the store's answer does, or when that takes too long. */

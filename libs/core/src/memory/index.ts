@@ -49,7 +49,7 @@ export type {
 } from '../contracts/usage.js';
 export { AccountStore } from '../contracts/session.js';
 export type { AccountAddition, AccountKey, SessionAccount } from '../contracts/session.js';
-export { CallJournal, CallTransactions, RunLog, RunLostError, ToolLoopStores } from '../contracts/stores.js';
+export { CallJournal, CallTransactions, RunLog, RunLostError, StoreRefusalError, ToolLoopStores } from '../contracts/stores.js';
 export { ConversationStore } from '../contracts/conversation.js';
 export type {
   CallsOfWrite,
@@ -64,6 +64,7 @@ export type {
   JournalStart,
   LeasedRun,
   NewRun,
+  PutOff,
   RunBeginning,
   RunHold,
   RunQuery,

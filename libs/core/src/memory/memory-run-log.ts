@@ -6,6 +6,7 @@ import {
   type EventPage,
   type LeasedRun,
   type NewRun,
+  type PutOff,
   type RunEntry,
   type RunHold,
   RunLog,
@@ -90,9 +91,21 @@ export class MemoryRunLog extends RunLog {
     return Promise.resolve(held.map(({ record }) => record));
   }
 
-  override release(hold: RunHold): Promise<void> {
-    if (this.held(hold)) this.enqueue(hold.runId);
+  override release(hold: RunHold, putOff?: PutOff): Promise<void> {
+    const run = this.held(hold);
+    if (run?.record.request && putOff) this.putOff(run, putOff);
+    else if (run) this.enqueue(hold.runId);
     return Promise.resolve();
+  }
+
+  private putOff(run: LoggedRun, { times, until }: PutOff): void {
+    this.change(run, { status: 'queued', putOffs: times });
+    const { runId, epoch } = run.record;
+    const isOff = (): boolean => {
+      const { record } = this.runs.get(runId) ?? {};
+      return record?.status === 'queued' && record.epoch === epoch && record.putOffs === times;
+    };
+    setTimeout(() => (isOff() ? this.queueUp(runId) : undefined), Math.max(0, until.getTime() - Date.now())).unref();
   }
 
   override requeueExpired(): Promise<number> {
@@ -103,7 +116,7 @@ export class MemoryRunLog extends RunLog {
 
   override wake(runId: string): Promise<void> {
     const run = this.runs.get(runId);
-    if (run?.record.status === 'waiting') this.enqueue(runId);
+    if (run && isIdle(run.record)) this.enqueue(runId);
     else if (run) run.isWoken = true;
     return Promise.resolve();
   }
@@ -121,7 +134,7 @@ export class MemoryRunLog extends RunLog {
     const run = this.runs.get(runId);
     if (!run || run.record.status === 'ended') return Promise.resolve();
     this.change(run, { cancelled: reason });
-    if (run.record.status === 'waiting') this.enqueue(runId);
+    if (isIdle(run.record)) this.enqueue(runId);
     return Promise.resolve();
   }
 
@@ -208,9 +221,15 @@ export class MemoryRunLog extends RunLog {
     const run = this.runs.get(runId);
     if (!run) return;
     run.isWoken = false;
+    const { putOffs: _forgotten, ...record } = run.record;
+    run.record = record;
     this.change(run, { status: run.record.request ? 'queued' : 'waiting' });
-    if (!run.record.request) return;
-    const { tenant } = run.record;
+    if (run.record.request) this.queueUp(runId);
+  }
+
+  private queueUp(runId: string): void {
+    const { tenant } = this.runs.get(runId)?.record ?? {};
+    if (tenant === undefined) return;
     const queued = this.queue.get(tenant);
     if (queued) queued.push(runId);
     else this.queue.set(tenant, [runId]);
@@ -245,6 +264,11 @@ export class MemoryRunLog extends RunLog {
     const waits = waitingFor && record.status === 'waiting' && { waitingFor };
     run.record = { ...rest, ...waits, ...(lease && record.status === 'running' && { lease }) };
   }
+}
+
+/** Tells if a run waits, or is put off: then no one hands it out for now. */
+function isIdle({ status, putOffs }: RunRecord): boolean {
+  return status === 'waiting' || (status === 'queued' && putOffs !== undefined);
 }
 
 /** Tells if a run may be leased: it is queued or waits, or its lease has expired. */

@@ -180,7 +180,8 @@ export class RunService<Actor = RegisteredActor> implements OnModuleDestroy {
 
   /**
    * Continues a run that waits, and resolves to its events: those that follow, or all of them for a durable run, which has kept them. A durable run continues by itself
-   * as soon as a decision is made, so this only has it looked at again. Any other run starts when its events are read, and the request gives again what is no JSON.
+   * as soon as a decision is made, so this only has it looked at again; so it has one that is put off since a store failed, or was put off too often and waits for this. Any other run
+   * starts when its events are read, and the request gives again what is no JSON. An operator who is permitted `runs` resumes the durable runs of others.
    *
    * @throws {InvalidRequestError} `unknown_run` for the run of another actor, and for one that is not durable and has ended.
    *
@@ -202,9 +203,9 @@ export class RunService<Actor = RegisteredActor> implements OnModuleDestroy {
    * const events = (await runs.reopen(runId, who)) ?? runs.read(runId, who);
    */
   async reopen<Output>(runId: string, request: ResumeRequest<Output, Actor>): Promise<RunHandle<Output> | undefined> {
-    const run = await this.find(runId, request);
+    const run = await this.readable(runId, request);
     if (!run.request) return this.opener.resume(runId, request);
-    if (run.status === 'waiting') await this.log.wake(runId);
+    if (run.status === 'waiting' || run.putOffs !== undefined) await this.log.wake(runId);
     return undefined;
   }
 

@@ -48,6 +48,11 @@ export class SharedReads<Result> {
 
 const PAGE = 200;
 
+/** Tells if a run is over with an event: one that waits is not, nor is one that was put off for good, which an operator may resume. */
+function isEnd(event: LoopEvent): boolean {
+  return event.type === 'run-end' && event.finishReason !== 'waiting' && event.error?.code !== 'storage_unavailable';
+}
+
 /** The state of a reader after a read: it has all events of a run that has ended, has read some, or has all there are. */
 type Progress = 'ended' | 'some' | 'none';
 
@@ -141,7 +146,7 @@ export class WatchedRun {
         yield event;
       }
       const last = events.at(-1);
-      if (last?.type === 'run-end' && last.finishReason !== 'waiting') return 'ended';
+      if (last && isEnd(last)) return 'ended';
       if (events.length < PAGE || this.isStopped) return last ? 'some' : progress;
     }
   }

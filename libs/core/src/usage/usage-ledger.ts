@@ -113,7 +113,7 @@ export class UsageLedger implements BeforeApplicationShutdown {
       try {
         await this.store.add(waiting.batch);
       } catch (error) {
-        if (StorageUnavailableError.in(error)) return false;
+        if (StorageUnavailableError.in(error)?.mayPass) return false;
         this.logger.error(`${length} uses of the tenant "${tenant}" cannot be counted.`, error);
       }
       delete waiting.batch;

@@ -85,7 +85,7 @@ describe('a run whose process dies after it has claimed it', () => {
   it('is not lost where the claim holds and its answer does not come', async () => {
     const { runs, runId, done, start, request } = await waiting();
     const cut = await start([], { method: 'acquire', answer: gone, isDone: true });
-    await expect((await cut.loop.resume(runId, request)).result).rejects.toThrow('The connection is gone.');
+    await expect((await cut.loop.resume(runId, request)).result).rejects.toMatchObject({ name: 'StorageUnavailableError' });
     expect(await runs.find(runId)).toMatchObject({ status: 'running' });
     passTime();
     const other = await start([text('It is done.')]);

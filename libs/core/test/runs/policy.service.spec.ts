@@ -304,7 +304,7 @@ describe('a store of policies', () => {
 
   it('keeps the application from starting where it fails, since what is in force is unknown', async () => {
     const store = troubled(new MemoryPolicyStore(), { method: 'read', answer: () => Promise.reject(new Error('No table.')) });
-    await expect(operatedShop([], { store })).rejects.toThrow('No table.');
+    await expect(operatedShop([], { store })).rejects.toMatchObject({ name: 'StorageUnavailableError', cause: new Error('No table.') });
   });
 });
 

@@ -372,6 +372,6 @@ describe('a report of usage', () => {
   it('is refused where its store does not answer, and says so', async () => {
     const store = troubled(new MemoryUsageStore(), { method: 'report', answer: () => Promise.reject(new Error('no such table')) });
     const { usage } = await shop([], store);
-    await expect(usage.report(query, otto)).rejects.toThrow('no such table');
+    await expect(usage.report(query, otto)).rejects.toMatchObject({ name: 'StorageUnavailableError', cause: new Error('no such table') });
   });
 });

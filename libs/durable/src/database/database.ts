@@ -10,6 +10,7 @@ import {
   FOR_SESSION_REFUSED,
   isForSession,
   type NativeConnection,
+  rejectAsStorage,
   settingsIn,
   type SqlAnswer,
   type SqlStatement,
@@ -62,7 +63,7 @@ export class Database {
 
   /** Runs one statement, and resolves to its rows. `int8` is a number where one can hold it, else a bigint; `json` is parsed. */
   async query<Row extends object>(statement: SqlStatement, values: readonly SqlValue[] = []): Promise<readonly Row[]> {
-    const rows = await (this.scopes.getStore() ?? this.driver).query<Row>(statement, values);
+    const rows = await (this.scopes.getStore() ?? this.driver).query<Row>(statement, values).catch(rejectAsStorage);
     this.answeredAt = performance.now();
     return rows;
   }

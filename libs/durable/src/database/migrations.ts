@@ -206,6 +206,7 @@ const RUNS = [
     cancelled text,
     last_sequence int not null default 0,
     writes int not null default 1,
+    put_offs int not null default 0,
     created_at timestamptz not null default now(),
     updated_at timestamptz not null default now(),
     ended_at timestamptz

@@ -9,6 +9,7 @@ import {
   type DatabaseDriver,
   FOR_SESSION_REFUSED,
   isForSession,
+  isOfSession,
   type NamedStatement,
   type NativeConnection,
   type SqlAnswer,
@@ -271,11 +272,24 @@ export class PgliteStatements {
   async run<Row extends object>(statement: NamedStatement, values: readonly SqlValue[]): Promise<readonly Row[]> {
     if (this.pglite.closed) throw new Error('The database is closed.');
     // oxlint-disable-next-line no-underscore-dangle -- the lock that its transactions take has no other name; the one of runExclusive is free within them
-    return this.pglite._runExclusiveTransaction(() => this.runWithin<Row>(statement, values));
+    const once = (): Promise<readonly Row[]> => this.pglite._runExclusiveTransaction(() => this.runWithin<Row>(statement, values));
+    return once().catch((error: unknown) => {
+      if (isOfSession(error)) return once();
+      throw error;
+    });
   }
 
   /** For who holds the transaction. */
-  runWithin<Row extends object>(statement: NamedStatement, values: readonly SqlValue[]): Promise<readonly Row[]> {
+  async runWithin<Row extends object>(statement: NamedStatement, values: readonly SqlValue[]): Promise<readonly Row[]> {
+    try {
+      return await this.asked<Row>(statement, values);
+    } catch (error) {
+      if (isOfSession(error)) this.parsed.clear(); // one session knows them all
+      throw error;
+    }
+  }
+
+  private asked<Row extends object>(statement: NamedStatement, values: readonly SqlValue[]): Promise<readonly Row[]> {
     return this.pglite.runExclusive(async () => {
       const types = this.parsed.get(statement.name) ?? (await this.parse(statement));
       const { bind, describe, execute, sync } = this.module.protocol.serialize;
@@ -286,10 +300,9 @@ export class PgliteStatements {
   }
 
   private async parse({ name, text }: NamedStatement): Promise<readonly number[]> {
-    const { parse, describe, sync } = this.module.protocol.serialize;
-    const types = this.module.parse.parseDescribeStatementResults(
-      await this.send([parse({ name, text }), describe({ type: 'S', name }), sync()]),
-    );
+    const { close, parse, describe, sync } = this.module.protocol.serialize;
+    const messages = [close({ type: 'S', name }), parse({ name, text }), describe({ type: 'S', name }), sync()]; // an outdated one has the name yet
+    const types = this.module.parse.parseDescribeStatementResults(await this.send(messages));
     this.parsed.set(name, types);
     return types;
   }

@@ -5,9 +5,11 @@ import {
   type ClientSession,
   type DatabaseDriver,
   isForSession,
+  isOfSession,
   isUnanswered,
   LONGEST_ANSWER_MS,
   type NativeConnection,
+  rejectAsOurs,
   rejectAsStorage,
   repeatedWhereLost,
   type SqlAnswer,
@@ -94,11 +96,11 @@ export class PostgresDriver implements DatabaseDriver {
   async transaction<Result>(work: (session: SqlSession) => Promise<Result>, over?: AbortSignal): Promise<Result> {
     const lent = await this.departure.lend();
     const unwatch = over && lent.giveUpAfter(over);
-    const command = (text: string): Promise<unknown> => lent.send(text, []).catch(lent.noted);
+    const command = (text: string): Promise<unknown> => lent.send(text, []).catch(rejectAsOurs).catch(this.noted(lent));
     try {
       await command('begin');
       const result = await work({
-        query: (statement, values) => lent.send<never>(statement, values).catch(lent.noted),
+        query: (statement, values) => lent.send<never>(statement, values).catch(this.noted(lent)),
         ask: (statement) => lent.ask(statement),
       });
       await command('commit');
@@ -120,16 +122,30 @@ export class PostgresDriver implements DatabaseDriver {
     this.departure.begin();
   }
 
-  private async once<Answer>(work: (lent: LentClient) => Promise<Answer>): Promise<Answer> {
+  /** Runs a statement; once more over another connection where the session was outdated, which did nothing of it. */
+  private async once<Answer>(work: (lent: LentClient) => Promise<Answer>, isRepeated = false): Promise<Answer> {
     const lent = await this.departure.lend();
     try {
       return await work(lent);
     } catch (error) {
       lent.lose(error); // as a pool does with one over which a statement failed
-      throw error;
+      if (isRepeated || !isOfSession(error)) throw error;
     } finally {
       lent.release();
     }
+    this.departure.outdate();
+    return this.once(work, true);
+  }
+
+  /** Notes an error within a transaction. A session that is outdated is given up, and the others with it; the transaction is repeated by its owner. */
+  private noted(lent: LentClient): (error: unknown) => never {
+    return (error) => {
+      if (isOfSession(error)) {
+        lent.lose(error);
+        this.departure.outdate();
+      }
+      return lent.noted(error);
+    };
   }
 
   async close(): Promise<void> {
@@ -234,7 +250,9 @@ const GONE = 'The database did not answer any more when the process was to end.'
  */
 class Departure {
   private readonly lent = new Set<LentClient>();
-  private readonly clients = new Set<PoolClient>();
+  /** The connections, and when they were made. */
+  private readonly clients = new Map<PoolClient, number>();
+  private freshSince = 0;
   private timer: NodeJS.Timeout | undefined;
   private isLooking = false;
   /** The time since which nothing was answered. */
@@ -247,17 +265,30 @@ class Departure {
     private readonly pool: Pool,
     private readonly url: string,
   ) {
-    pool.on('connect', (client) => this.clients.add(client));
+    pool.on('connect', (client) => this.clients.set(client, performance.now()));
     pool.on('remove', (client) => this.clients.delete(client));
   }
 
   async lend(): Promise<LentClient> {
-    const lent = new LentClient(await this.connected().catch(rejectAsStorage), {
+    const lent = new LentClient(await this.fresh().catch(rejectAsStorage), {
       answered: () => (this.quietSince = performance.now()),
       released: () => this.lent.delete(lent),
     });
     this.lent.add(lent);
     return lent;
+  }
+
+  /** Gives up all sessions that there are by now, once they are not in use: what has outdated one of them has outdated all. */
+  outdate(): void {
+    this.freshSince = performance.now();
+  }
+
+  private async fresh(): Promise<PoolClient> {
+    for (;;) {
+      const client = await this.connected();
+      if ((this.clients.get(client) ?? 0) >= this.freshSince) return client;
+      client.release(true);
+    }
   }
 
   /** A connection that the pool still opens is not waited for once the server is given up. */
@@ -329,7 +360,7 @@ class Departure {
     this.isGone = true;
     for (const giveUp of this.waiting) giveUp();
     for (const lent of this.lent) lent.giveUp();
-    for (const client of this.clients) void client.end();
+    for (const client of this.clients.keys()) void client.end();
   }
 }
 /** A library's client on PostgreSQL, outside of `Database.transaction`: a connection of our pool. */
@@ -346,7 +377,10 @@ export class LeasedSession implements ClientSession {
 
   ask(statement: QueryConfig): Promise<SqlAnswer> {
     this.hasSettings ||= isForSession(statement);
-    return this.client.query(statement);
+    return this.client.query(statement).catch((error: unknown) => {
+      if (isOfSession(error)) this.broken ??= error instanceof Error ? error : new Error(String(error));
+      throw error;
+    });
   }
 
   submit<Reading extends Submittable>(reading: Reading): Reading {

@@ -68,6 +68,9 @@ export class DurableJournal implements RunJournal {
   private hasEnd = false;
   /** Set once the end of this part of the run is written: then it cannot be taken over any more. */
   private hasKept = false;
+  /** Set once a store failed, so that the run is handed over. */
+  private hasFailed = false;
+  private hasEndedStep = false;
   /** Set once the reader does not wait any more for the end that is being written. */
   private isLate = false;
   private isLeaving = false;
@@ -114,6 +117,16 @@ export class DurableJournal implements RunJournal {
   /** True once nothing is left to be done for this part of the run. */
   get isKept(): boolean {
     return this.hasKept;
+  }
+
+  /** True where the run is given away since a store failed. */
+  get isPutOff(): boolean {
+    return this.hasFailed;
+  }
+
+  /** True once this process has ended a step of the run, or a part of it. */
+  get hasProgressed(): boolean {
+    return this.hasEndedStep;
   }
 
   /** The reason why the run was cancelled while it was this process's. */
@@ -190,6 +203,7 @@ export class DurableJournal implements RunJournal {
 
   /** A run of which nothing is kept is no run of anybody else's: it ends here. */
   handOver(): void {
+    this.hasFailed = this.hasBegun;
     if (this.hasEnd) this.isLate = this.hasBegun;
     else if (this.hasBegun) this.drop();
   }
@@ -268,7 +282,9 @@ export class DurableJournal implements RunJournal {
       const leases = (await this.append(hold, write)) ?? [];
       for (const [place, call] of begun.entries()) call.lease = leases[place];
       this.hasKept ||= write.ending !== undefined;
+      this.hasEndedStep ||= write.entries.some(({ type }) => type === 'step');
     } catch (error) {
+      this.hasFailed ||= this.held && !(error instanceof RunLostError);
       this.drop();
       this.finishApart(write.calls?.finished ?? []);
       throw error;
@@ -291,7 +307,7 @@ export class DurableJournal implements RunJournal {
       } catch (error) {
         const finished = isOfContent(error) ? (write.calls?.finished ?? []) : [];
         if (finished.length > 0) return this.appendWithout(finished, hold, write);
-        if (!this.hasEnd || !this.held || !StorageUnavailableError.in(error)) throw error;
+        if (!this.hasEnd || !this.held || !mayPass(error)) throw error;
         await wait(AGAIN_MS, undefined, { ref: false });
       }
     }
@@ -307,7 +323,11 @@ export class DurableJournal implements RunJournal {
 
 /** Tells if a write failed for what is in it. */
 function isOfContent(error: unknown): boolean {
-  return !StorageUnavailableError.in(error) && !(error instanceof RunLostError);
+  return !mayPass(error) && !(error instanceof RunLostError);
+}
+
+function mayPass(error: unknown): boolean {
+  return StorageUnavailableError.in(error)?.mayPass === true;
 }
 
 /** The beginning stays as it is, and so does what the user added, which a later step may be the first to read. */

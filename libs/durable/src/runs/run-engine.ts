@@ -15,7 +15,7 @@ import {
   ToolRunner,
 } from '@toolloop/core/internal';
 import { flushBeforeClose } from '@toolloop/core/loop';
-import { StorageUnavailableError } from '@toolloop/protocol';
+import { type RunFailure, StorageUnavailableError } from '@toolloop/protocol';
 import type { LeasedRun, LeaseRequest, NewRun, RunBeginning, RunHold, RunLog, RunRecord } from '@toolloop/core/stores';
 import { type RunOptions, runOptionsOf } from '../durable-options.js';
 import { collectingMs, DurableJournal, type JournalTerms } from './durable-journal.js';
@@ -30,6 +30,16 @@ const UNRUNNABLE = 'This application cannot continue the run. Its log says why; 
 /** The milliseconds that runs have to be released once they were broken off, behind a write that is under way. */
 const LONGEST_RELEASE_MS = longerThanStores(2);
 const AGAIN_MS = 500;
+/** The times in a row that a run is put off since a store failed, before it waits to be resumed: an error that does not pass would have it handed over for ever. */
+const MOST_PUT_OFFS = 10;
+const LONGEST_PAUSE_MS = 300_000;
+const PARKED = 'The storage has failed again and again, so the run waits. Nothing was lost: once the storage is mended, resume the run.';
+
+function endOf(runId: string, sequence: number, error: RunFailure): LoopEvent {
+  const usage = { inputTokens: 0, outputTokens: 0 };
+  const stamp = { runId, sequence, timestamp: new Date().toISOString() };
+  return { type: 'run-end', ...stamp, finishReason: 'error', text: '', steps: 0, usage, error };
+}
 
 function leaving(): Error {
   return new Error('The process is shutting down.');
@@ -41,6 +51,8 @@ class OpenRun implements ContinuedRun {
     readonly journal: DurableJournal,
     readonly handle: RunHandle,
     readonly hold: RunHold,
+    /** The times in a row that it was put off before. */
+    readonly putOffs = 0,
   ) {}
 
   get isEnding(): boolean {
@@ -233,7 +245,7 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
     }
     if (this.isLeaving) return this.log.release(hold);
     if (cancelled !== undefined) handle.cancel(cancelled);
-    this.track(new OpenRun(journal, handle, hold));
+    this.track(new OpenRun(journal, handle, hold, run.putOffs));
     await handle.result.catch(() => undefined);
   }
 
@@ -243,17 +255,7 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
     const correlationId = randomUUID();
     this.logger.error(`The run ${runId} cannot continue (reference ${correlationId}).`, error);
     const message = error instanceof InvalidRequestError ? error.message : UNRUNNABLE;
-    const end: LoopEvent = {
-      type: 'run-end',
-      runId,
-      sequence: lastSequence + 1,
-      timestamp: new Date().toISOString(),
-      finishReason: 'error',
-      text: '',
-      steps: 0,
-      usage: { inputTokens: 0, outputTokens: 0 },
-      error: { code: 'cannot_continue', message, correlationId },
-    };
+    const end = endOf(runId, lastSequence + 1, { code: 'cannot_continue', message, correlationId });
     await this.log.append({ runId, ...lease }, { entries: [], events: [end], ending: { status: 'ended', finishReason: 'error' } });
     await this.runs.withdrawPending(run);
   }
@@ -266,7 +268,7 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
     const ended = run.handle.result
       .catch(() => undefined)
       .then(() => run.journal.settled())
-      .then((hold) => (run.journal.isKept || !hold ? undefined : this.giveBack(hold, run.journal.cancelled)))
+      .then((hold) => (run.journal.isKept || !hold ? undefined : this.giveBack(hold, run)))
       .catch((error: unknown) => this.logger.error(`The run ${runId} could not be handed over; it is taken over after a while.`, error))
       .finally(() => {
         if (this.current.get(runId) === run) this.current.delete(runId);
@@ -276,9 +278,25 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
   }
 
   /** Gives a run to any process with room; with a reason it was cancelled here, and is to be ended by the process that has it, or gets it. */
-  private async giveBack(hold: RunHold, cancelled: string | undefined): Promise<void> {
+  private async giveBack(hold: RunHold, { journal, putOffs }: OpenRun): Promise<void> {
+    const { cancelled, isPutOff, hasProgressed } = journal;
     if (cancelled !== undefined) await this.tellCancelled(hold, cancelled);
-    await this.log.release(hold);
+    if (!isPutOff) return this.log.release(hold);
+    const times = hasProgressed ? 1 : putOffs + 1;
+    if (times >= MOST_PUT_OFFS) return this.park(hold);
+    const pause = Math.min(this.options.pauseMs * 2 ** (times - 1), LONGEST_PAUSE_MS);
+    await this.log.release(hold, { times, until: new Date(Date.now() + pause) });
+  }
+
+  /** Has a run wait until somebody resumes it. Its log stays as it is, so that it continues where it was. */
+  private async park(hold: RunHold): Promise<void> {
+    const { runId } = hold;
+    const run = await this.log.find(runId);
+    if (!run) return;
+    const correlationId = randomUUID();
+    this.logger.error(`The run ${runId} was put off ${MOST_PUT_OFFS} times in a row and waits to be resumed (reference ${correlationId}).`);
+    const end = endOf(runId, run.lastSequence + 1, { code: 'storage_unavailable', message: PARKED, correlationId });
+    await this.log.append(hold, { entries: [], events: [end], ending: { status: 'waiting', finishReason: 'error' } });
   }
 
   /** Tells the log for as long as it takes: no other process knows that the run was cancelled. */
@@ -287,7 +305,7 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
       try {
         return await this.log.cancel(runId, reason);
       } catch (error) {
-        if (this.hasLeft || !StorageUnavailableError.in(error)) throw error;
+        if (this.hasLeft || !StorageUnavailableError.in(error)?.mayPass) throw error;
         await wait(AGAIN_MS, undefined, { ref: false });
       }
     }

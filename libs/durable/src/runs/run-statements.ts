@@ -9,7 +9,7 @@ import { keyHash } from '../stores/storable.js';
 /** The channel on which a run is named that something was written of. */
 export const CHANGED = 'toolloop_runs';
 /** The columns of a `RunRow`. */
-export const COLUMNS = `run_id, tenant, actor_id, loop, request, fork_of, status, finish_reason, waiting_for, ${LEASE}, cancelled, last_sequence, created_at, updated_at`;
+export const COLUMNS = `run_id, tenant, actor_id, loop, request, fork_of, status, finish_reason, waiting_for, ${LEASE}, cancelled, put_offs, last_sequence, created_at, updated_at`;
 /** pg-boss keeps a priority in 32 bits. */
 const LAST_TURN = 2_147_483_647;
 
@@ -206,6 +206,7 @@ export interface RunRow {
   readonly epoch: number;
   readonly expires_at: Date | null;
   readonly cancelled: string | null;
+  readonly put_offs: number;
   readonly last_sequence: number;
   readonly created_at: Date;
   readonly updated_at: Date;
@@ -221,15 +222,22 @@ export function fromRunRow(row: RunRow): RunRecord {
     ...(row.loop !== null && { loop: row.loop }),
     ...(row.request !== null && { request: JSON.parse(row.request) as JsonObject }),
     ...(row.fork_of !== null && { forkOf: JSON.parse(row.fork_of) as NonNullable<RunRecord['forkOf']> }),
-    status: row.status,
-    ...(row.finish_reason !== null && { finishReason: row.finish_reason }),
-    ...(row.waiting_for !== null && row.status === 'waiting' && { waitingFor: row.waiting_for }),
-    ...(row.cancelled !== null && { cancelled: row.cancelled }),
+    ...stateIn(row),
     epoch,
     ...(owner !== null && expires_at && { lease: fromLeaseRow({ owner, epoch, expires_at }) }),
     lastSequence: row.last_sequence,
     createdAt: row.created_at.toISOString(),
     updatedAt: row.updated_at.toISOString(),
+  };
+}
+
+function stateIn(row: RunRow): Pick<RunRecord, 'status' | 'finishReason' | 'waitingFor' | 'cancelled' | 'putOffs'> {
+  return {
+    status: row.status,
+    ...(row.finish_reason !== null && { finishReason: row.finish_reason }),
+    ...(row.waiting_for !== null && row.status === 'waiting' && { waitingFor: row.waiting_for }),
+    ...(row.cancelled !== null && { cancelled: row.cancelled }),
+    ...(row.put_offs > 0 && { putOffs: row.put_offs }),
   };
 }
 

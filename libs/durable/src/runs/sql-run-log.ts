@@ -8,6 +8,7 @@ import {
   type LeasedRun,
   type LeaseRequest,
   type NewRun,
+  type PutOff,
   type RunHold,
   RunLog,
   RunLostError,
@@ -126,7 +127,7 @@ export class SqlRunLog extends RunLog {
     return rows.map(({ run_id: runId, cancelled }) => (cancelled === null ? { runId } : { runId, cancelled }));
   }
 
-  override async release({ runId, owner, epoch }: RunHold): Promise<void> {
+  override async release({ runId, owner, epoch }: RunHold, putOff?: PutOff): Promise<void> {
     await this.ready();
     await this.database.transaction(async () => {
       const held = await this.database.query(`select 1 from toolloop.runs where run_id = $1 and ${heldBy('$2', '$3')} for update`, [
@@ -134,7 +135,7 @@ export class SqlRunLog extends RunLog {
         owner,
         epoch,
       ]);
-      if (held.length > 0) await this.handOut(runId);
+      if (held.length > 0) await this.handOut(runId, putOff);
     });
   }
 
@@ -154,9 +155,9 @@ export class SqlRunLog extends RunLog {
   override async wake(runId: string): Promise<void> {
     await this.ready();
     await this.database.transaction(async () => {
-      const status = await this.locked(runId);
-      if (status === 'waiting') await this.handOut(runId);
-      else if (status !== undefined) await this.database.query(`update toolloop.runs set is_woken = true where run_id = $1`, [runId]);
+      const run = await this.locked(runId);
+      if (run?.isIdle) await this.handOut(runId);
+      else if (run) await this.database.query(`update toolloop.runs set is_woken = true where run_id = $1`, [runId]);
     });
   }
 
@@ -169,10 +170,10 @@ export class SqlRunLog extends RunLog {
   override async cancel(runId: string, reason: string): Promise<void> {
     await this.ready();
     await this.database.transaction(async () => {
-      const status = await this.locked(runId);
-      if (status === undefined || status === 'ended') return;
+      const run = await this.locked(runId);
+      if (!run || run.status === 'ended') return;
       await this.database.query(`update toolloop.runs set cancelled = $2 where run_id = $1`, [runId, shownText(reason)]);
-      if (status === 'waiting') await this.handOut(runId);
+      if (run.isIdle) await this.handOut(runId);
     });
   }
 
@@ -229,7 +230,7 @@ export class SqlRunLog extends RunLog {
   /** Queues a run that still waits, in the turn of its tenant. */
   private async look(runId: string): Promise<void> {
     await this.database.transaction(async () => {
-      if ((await this.locked(runId)) === 'waiting') await this.handOut(runId);
+      if ((await this.locked(runId))?.status === 'waiting') await this.handOut(runId);
     });
   }
 
@@ -276,10 +277,13 @@ export class SqlRunLog extends RunLog {
     return write.calls && leasesOf(write.calls.begun, rows);
   }
 
-  /** The status of a run that is locked until the caller's transaction is over. */
-  private async locked(runId: string): Promise<string | undefined> {
-    const [row] = await this.database.query<{ status: string }>(`select status from toolloop.runs where run_id = $1 for update`, [runId]);
-    return row?.status;
+  /** Looks at a run that is locked until the caller's transaction is over. An idle one waits, or is put off, so that no one hands it out for now. */
+  private async locked(runId: string): Promise<{ readonly status: RunStatus; readonly isIdle: boolean } | undefined> {
+    const [row] = await this.database.query<Pick<RunRow, 'status' | 'put_offs'>>(
+      `select status, put_offs from toolloop.runs where run_id = $1 for update`,
+      [runId],
+    );
+    return row && { status: row.status, isIdle: row.status === 'waiting' || (row.status === 'queued' && row.put_offs > 0) };
   }
 
   /** Within a transaction: ends a run, or has it wait. */
@@ -290,15 +294,16 @@ export class SqlRunLog extends RunLog {
   }
 
   /** Within a transaction: gives a durable run to any process with room; any other waits for its actor. */
-  private async handOut(runId: string): Promise<void> {
+  private async handOut(runId: string, putOff?: PutOff): Promise<void> {
     const [row] = await this.database.query<{ status: RunStatus; turn: number }>(
       `update toolloop.runs as run
-       set status = case when request is null then 'waiting' else 'queued' end, ${WITHOUT_LEASE}, is_woken = false, updated_at = now(),
+       set status = case when request is null then 'waiting' else 'queued' end, ${WITHOUT_LEASE}, is_woken = false, updated_at = now(), put_offs = $2,
          turn = case when request is not null then ${NEXT_TURN} end
        where run_id = $1 returning status, turn`,
-      [runId],
+      [runId, putOff?.times ?? 0],
     );
-    if (row?.status === 'queued') await this.jobs.send(QUEUE, { id: TURN + runId, priority: -row.turn });
+    const at = putOff && { startAfter: putOff.until };
+    if (row?.status === 'queued') await this.jobs.send(QUEUE, { id: TURN + runId, priority: -row.turn, ...at });
   }
 
   /** Its jobs are retried for as long as it takes: a run that cannot be continued is ended, so only the infrastructure rejects. */

@@ -14,7 +14,7 @@ import {
   type JournalOutcome,
   type JournalStart,
 } from '@toolloop/core/stores';
-import type { NamedStatement } from '../database/database-driver.js';
+import { type NamedStatement, rejectAsOurs } from '../database/database-driver.js';
 import type { Database } from '../database/database.js';
 import { fromLeaseRow, heldBy, inMs, LEASE, type LeaseRow, leaseTo, LEFT_MS } from '../database/lease-sql.js';
 import { keyHash, shownText, storableKey, storedJson, UnstorableError } from './storable.js';
@@ -191,17 +191,18 @@ export class SqlCallTransactions extends CallTransactions {
   override once<Result>(call: JournalKey, work: () => Promise<Result>, over: AbortSignal): Promise<Result> {
     const keys = keysOf(call);
     const marked = async (): Promise<Result> => {
-      const [row] = await this.database.query<OpenCallRow<Result>>(
-        'select effect from toolloop.calls where tenant = $1 and key_hash = $2 for update',
-        keys,
-      );
+      const [row] = await this.database
+        .query<OpenCallRow<Result>>('select effect from toolloop.calls where tenant = $1 and key_hash = $2 for update', keys)
+        .catch(rejectAsOurs);
       if (!row) throw new Error('The call is not in the journal of this database, so it could not be recognized later.');
       if (row.effect) return row.effect.result;
       const text = keptText(await work());
-      const [kept] = await this.database.query<MarkedRow<Result>>(
-        'update toolloop.calls set effect = $3 where tenant = $1 and key_hash = $2 returning effect',
-        [...keys, text],
-      );
+      const [kept] = await this.database
+        .query<MarkedRow<Result>>('update toolloop.calls set effect = $3 where tenant = $1 and key_hash = $2 returning effect', [
+          ...keys,
+          text,
+        ])
+        .catch(rejectAsOurs);
       if (!kept) throw new Error('The call was removed from the journal.');
       return kept.effect.result; // as JSON gives it back, the first time as every other time
     };

@@ -45,6 +45,8 @@ const CONTRACT: Contract<RunLog> = {
     { name: 'tells the holder of a cancelled run to end it, and queues one without a holder', check: cancels },
     { name: 'queues a durable run whose lease has expired, and no other', check: takesOver },
     { name: 'lets only its holder give a run back', check: releases },
+    { name: 'hands out a run that was put off at its time, and knows how often it was', check: putsOff },
+    { name: 'hands out at once a run that was put off, where it is woken or cancelled', check: wakesPutOff },
     { name: 'never queues a run without a request, which waits for its actor', check: waitsForItsActor },
     { name: 'leases a run of an expected epoch to one of many owners, and to none after it changed', check: leasesAsExpected },
     { name: 'leases a running run of an expected epoch once its lease has expired', check: leasesExpired },
@@ -260,6 +262,43 @@ async function releases({ store, other, tenant }: RunTrial): Promise<void> {
   assert.equal((await store.find(hold.runId))?.status, 'running');
   await store.release(hold);
   assert.equal((await other.find(hold.runId))?.status, 'queued');
+}
+
+async function putsOff({ store, other, tenant }: RunTrial): Promise<void> {
+  const hold = await begun(store, newRun(tenant));
+  const early: string[] = [];
+  const claims: (LeasedRun | undefined)[] = [];
+  const at = Date.now() + 700;
+  const end = await other.work(async (runId) => {
+    if (runId !== hold.runId) return;
+    if (Date.now() < at - 50) early.push(runId);
+    claims.push(await acquire(other, runId));
+  }, 1);
+  await store.release(hold, { times: 3, until: new Date(at) });
+  const { status, putOffs } = (await other.find(hold.runId)) ?? {};
+  assert.deepEqual([status, putOffs], ['queued', 3]);
+  while (claims.length === 0) await wait(20);
+  await end();
+  assert.deepEqual([early, claims.map((run) => run?.putOffs)], [[], [3]]);
+  const [claimed] = claims;
+  if (claimed) await store.release(holdOf(claimed));
+  assert.equal((await other.find(hold.runId))?.putOffs, undefined);
+}
+
+async function wakesPutOff({ store, other, tenant }: RunTrial): Promise<void> {
+  const claims: (LeasedRun | undefined)[] = [];
+  const putOff = { times: 9, until: new Date(Date.now() + LONG_MS) };
+  const holds = [await begun(store, newRun(tenant)), await begun(store, newRun(tenant))] as const;
+  const own = new Set(holds.map(({ runId }) => runId));
+  const end = await other.work(async (runId) => {
+    if (own.has(runId)) claims.push(await acquire(other, runId));
+  }, 1);
+  for (const hold of holds) await store.release(hold, putOff);
+  await store.wake(holds[0].runId);
+  await store.cancel(holds[1].runId, 'Never mind.');
+  while (claims.length < own.size) await wait(20);
+  await end();
+  assert.deepEqual(new Set(claims.map((run) => run?.runId)), own);
 }
 
 /** A run that only its actor resumes. */
