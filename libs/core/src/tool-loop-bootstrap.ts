@@ -5,6 +5,7 @@ import { ToolExplorer, listedRaw } from './discovery/tool-explorer.js';
 import { Logger } from './findings/logger.js';
 import { DeclaredToolAdmission } from './injection/declared-tools.js';
 import { ToolFeature } from './discovery/tool-feature.js';
+import type { DeclarationRules } from './discovery/tool-template.js';
 import { BoundedStores } from './execution/bounded-stores.js';
 import { rehearsalFindings } from './execution/rehearsal.js';
 import { RESULT_READER, VALUE_TOOLS } from './execution/run-tools.js';
@@ -21,7 +22,7 @@ import {
 } from './directives/directive-bootstrap.js';
 import { DirectiveRunner } from './directives/directive-runner.js';
 import { DirectiveService } from './directives/directive.service.js';
-import { DEFAULT_RESERVED_ARGUMENTS, FEATURE, unpricedWarning } from './loop/loop-options.js';
+import { DEFAULT_RESERVED_ARGUMENTS, FEATURE, type ToolLoopOptions, unpricedWarning } from './loop/loop-options.js';
 import { LoopSettings } from './loop/loop-settings.js';
 import { unlabelledFields } from './schema/field-origins.js';
 import { PolicyService } from './runs/policy.service.js';
@@ -58,9 +59,9 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
   }
 
   private async start(): Promise<void> {
-    const { reservedArguments = DEFAULT_RESERVED_ARGUMENTS, actorClass, identity, policy, tools } = this.settings.options;
+    const { policy, tools } = this.settings.options;
     const raw = [...listedRaw(tools), ...this.catalog.registry.take()];
-    const exploration = this.explorer.explore({ reservedArguments, ...(actorClass && { actorClass }), ...(identity && { identity }) }, raw);
+    const exploration = this.explorer.explore(rulesIn(this.settings.options), raw);
     const contributed = await this.sources.begin(exploration.sources);
     const own = [...exploration.tools, ...contributed.entries];
     const declarers = declarersIn(own, exploration.entities);
@@ -173,6 +174,16 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
       ...loops.flatMap(([name, profile]) => this.settings.profileFindings(`loop "${name}"`, profile)),
     ];
   }
+}
+
+/** The rules of the application for the declarations of its tools. */
+function rulesIn({
+  reservedArguments = DEFAULT_RESERVED_ARGUMENTS,
+  actorClass,
+  identity,
+  interceptors,
+}: ToolLoopOptions): DeclarationRules {
+  return { reservedArguments, ...(actorClass && { actorClass }), ...(identity && { identity }), ...(interceptors && { interceptors }) };
 }
 
 /** Finds values in the results of a tool about which nothing says who wrote them. A sub-run says of itself what its model had read. */

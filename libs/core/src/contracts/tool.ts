@@ -1,8 +1,9 @@
-import type { Type } from '@nestjs/common';
+import type { NestInterceptor, Type } from '@nestjs/common';
 import {
   type ArgumentProblem,
   type Audience,
   type EntityReference,
+  isObject,
   isRecord,
   type JsonObject,
   type JsonValue,
@@ -19,6 +20,7 @@ import {
   BOOLEAN,
   defineOptions,
   FUNCTION,
+  inWords,
   ITS,
   LABEL,
   listOf,
@@ -136,6 +138,12 @@ export interface ToolDirective {
   compensate?(input: unknown, performed: PerformedDirective, context: ToolCallContext): unknown;
 }
 
+/** The choice among Nest's interceptors. */
+export interface InterceptorOptions {
+  /** Classes of interceptors that are left out, such as one that wraps every response of HTTP: `[ResponseWrapper]`. A subclass of one is left out with it. */
+  readonly except: readonly Type<NestInterceptor>[];
+}
+
 /** The range in which an idempotency key of a tool is shared: the same actor, or everybody of the tenant. */
 export type IdempotencyScope = 'actor' | 'tenant';
 
@@ -205,6 +213,8 @@ export interface ToolSettings {
   readonly humanReadable?: (result: JsonValue) => string;
   /** Reserved argument names that this tool may declare nevertheless, and why; the audit records the reason with every call. */
   readonly allowReserved?: ReservedAllowance;
+  /** Leaves interceptors of Nest out, beside those that `forRoot` leaves out of every tool. @default all that apply to the method run */
+  readonly interceptors?: InterceptorOptions;
 }
 
 const NO_REASON: OptionRule<string> = {
@@ -215,6 +225,30 @@ const NO_REASON: OptionRule<string> = {
 };
 
 const ALLOWANCE = defineOptions<ReservedAllowance>({ arguments: needed(listOf(TEXT, 'a list of names')), reason: needed(NO_REASON) });
+
+const EXCEPT: OptionRule<InterceptorOptions['except']> = {
+  wanted: 'a list of interceptor classes: [ResponseWrapper]',
+  accept: (value) => Array.isArray(value) && value.every(isInterceptorOfNest),
+  problem: (value) => {
+    const others = Array.isArray(value) ? value.filter((one) => !isInterceptorOfNest(one)) : [];
+    return others.length > 0
+      ? `Its "except" has what is no class of an interceptor of Nest: ${others.map(nameOfAny).join(', ')}.`
+      : undefined;
+  },
+};
+
+export const INTERCEPTORS = defineOptions<InterceptorOptions>({ except: needed(EXCEPT) });
+
+/** A `ToolInterceptor` is none: it is asked about every call. */
+function isInterceptorOfNest(value: unknown): boolean {
+  if (typeof value !== 'function') return false;
+  const prototype: unknown = value.prototype;
+  return isObject(prototype) && typeof prototype['intercept'] === 'function' && !(prototype instanceof ToolInterceptor);
+}
+
+function nameOfAny(value: unknown): string {
+  return typeof value === 'function' && value.name !== '' ? value.name : inWords(value);
+}
 
 const PRESENTATION = defineOptions<ToolPresentation>(
   {
@@ -247,6 +281,7 @@ export const TOOL_SETTINGS = defineOptions<ToolSettings>(
     presentation: optionsOf(PRESENTATION, { isHere: true }),
     humanReadable: FUNCTION,
     allowReserved: optionsOf(ALLOWANCE, { isHere: true }),
+    interceptors: optionsOf(INTERCEPTORS),
   },
   { wording: ITS },
 );
@@ -321,12 +356,15 @@ export interface ClientSide {
   readonly expiresAfterMs: number;
 }
 
+/** Told of what an interceptor answers, by the name of its class. */
+export type InterceptorNote = (interceptor: string, answer: unknown) => void;
+
 /** Nest's own layers round one tool method: what its handlers have in controllers, its tools have here. */
 export interface ToolLayers {
   /** Guards, then pipes. Resolves with the input the pipes made; rejects with what a guard or a pipe threw. */
   readonly admit: (input: unknown, context: ToolCallContext) => Promise<unknown>;
   /** Interceptors. What they make of the result is still checked and projected like any result. */
-  readonly around: (input: unknown, context: ToolCallContext, call: () => Promise<unknown>) => Promise<unknown>;
+  readonly around: (input: unknown, context: ToolCallContext, call: () => Promise<unknown>, note: InterceptorNote) => Promise<unknown>;
   /** Returns an exception filter's description of an error; undefined if no filter is responsible. Never a success. */
   readonly explain: (error: unknown, input: unknown, context: ToolCallContext) => Promise<unknown>;
 }

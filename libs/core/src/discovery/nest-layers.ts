@@ -1,6 +1,6 @@
 import type { ExecutionContext, Type } from '@nestjs/common';
 import { EXCEPTION_FILTERS_METADATA, GUARDS_METADATA, INTERCEPTORS_METADATA, PIPES_METADATA } from '@nestjs/common/constants.js';
-import type { ApplicationConfig, ContextId, ExternalContextCreator } from '@nestjs/core';
+import type { ApplicationConfig, ContextId, ExternalContextCreator, ModulesContainer } from '@nestjs/core';
 import { STATIC_CONTEXT } from '@nestjs/core/injector/constants.js';
 import { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
 import { type Finding, isObject } from '@toolloop/protocol';
@@ -9,6 +9,7 @@ import type { RunContext, ToolCallContext } from '../contracts/tool-call.js';
 import type { ToolLayers } from '../contracts/tool.js';
 import type { ToolMethod } from '../decorators/tool-metadata.js';
 import type { ToolParameter } from '../decorators/tool-parameters.decorator.js';
+import { leaveOut, makeCreator } from './enhancer-creator.js';
 import { isClass, isSingleton, type ProviderInstances } from './provider-instances.js';
 import type { ScopedEnhancers } from './scoped-enhancers.js';
 
@@ -20,9 +21,11 @@ export interface LayerHost {
   readonly method: ToolMethod;
   /** The context in which its enhancers were made, and for whom. */
   readonly scope?: { readonly contextId: ContextId; readonly inquirerId: string };
+  /** Classes of interceptors that are left out. */
+  readonly except?: readonly unknown[] | undefined;
 }
 
-type Handler = (input: unknown, context: ToolCallContext, last?: unknown) => Promise<unknown>;
+type Handler = (input: unknown, context: ToolCallContext, ...more: readonly unknown[]) => Promise<unknown>;
 
 type NestCallback = (...args: unknown[]) => unknown;
 
@@ -36,10 +39,14 @@ const PARAM = 5;
 
 /** Compiles Nest's guards, pipes, interceptors and filters, global and local, round a tool's method. */
 export class NestLayerCompiler implements LayerCompiler<ToolLayers | undefined> {
+  private creator: ExternalContextCreator | undefined;
+
   constructor(
-    private readonly creator: ExternalContextCreator,
+    private readonly modules: ModulesContainer,
     private readonly config: ApplicationConfig,
     private readonly scoped: ScopedEnhancers,
+    /** Classes of interceptors that are left out of every tool. */
+    private readonly except: readonly unknown[] = [],
   ) {}
 
   /** Undefined where no enhancer applies, so that such a tool pays nothing for them. */
@@ -59,12 +66,15 @@ export class NestLayerCompiler implements LayerCompiler<ToolLayers | undefined> 
     };
   }
 
-  private handler({ instance, handler, method, scope }: LayerHost, layer: keyof ToolLayers, callback: NestCallback): Handler {
+  private handler({ instance, handler, method, scope, except = [] }: LayerHost, layer: keyof ToolLayers, callback: NestCallback): Handler {
     const options = { guards: layer === 'admit', interceptors: layer === 'around', filters: layer === 'explain' };
     const parameters = layer === 'admit' ? PIPED_PARAMETERS : undefined;
     const { contextId, inquirerId } = scope ?? {};
     const args = [parameters, ARGUMENTS, contextId, inquirerId, options, TOOL_CONTEXT_TYPE] as const;
-    return this.creator.create(instance, standInFor(handler, callback), method.property, ...args);
+    const standIn = standInFor(handler, callback);
+    leaveOut(standIn, [...this.except, ...except]);
+    this.creator ??= makeCreator(this.modules, this.config); // when a tool is first called: an application adds global enhancers until it listens
+    return this.creator.create(instance, standIn, method.property, ...args);
   }
 
   private hasGlobals(): boolean {
@@ -133,6 +143,8 @@ export interface LayeredMethod {
   readonly wrapper?: InstanceWrapper<object>;
   /** True if an instance of `type` stands for what the wrapper holds, which is of another class. */
   readonly isStandIn?: boolean;
+  /** Classes of interceptors that are left out. @default those that its decorator names */
+  readonly except?: readonly unknown[] | undefined;
 }
 
 /** A method of what a module provides. */
@@ -165,7 +177,9 @@ export class MethodLayers<Layers> {
     let compiled: { readonly layers: Layers } | undefined;
     return (run) => {
       if (this.scoped.areThere) return perRun(run);
-      compiled ??= { layers: this.compiler.compile({ instance: instanceOf(layered), handler, method, ...scope }) };
+      compiled ??= {
+        layers: this.compiler.compile({ instance: instanceOf(layered), handler, method, except: exceptOf(layered), ...scope }),
+      };
       return compiled.layers;
     };
   }
@@ -179,7 +193,7 @@ export class MethodLayers<Layers> {
       const contextId = this.instances.contextIdOf(run);
       await this.scoped.make(contextId, inquirer);
       const scope = { contextId, inquirerId: inquirer.id };
-      return this.compiler.compile({ instance: instanceOf(layered, made?.instance), handler, method, scope });
+      return this.compiler.compile({ instance: instanceOf(layered, made?.instance), handler, method, except: exceptOf(layered), scope });
     };
     return (run) => {
       const known = perRun.get(run.state);
@@ -190,6 +204,10 @@ export class MethodLayers<Layers> {
       return compiling;
     };
   }
+}
+
+function exceptOf({ except, method }: LayeredMethod): readonly unknown[] | undefined {
+  return except ?? method.options?.interceptors?.except;
 }
 
 /** Returns the object by whose class Nest finds the enhancers: the instance that is called, or one that stands for it. */

@@ -1,16 +1,12 @@
 import { type CanActivate, HttpStatus, type Type } from '@nestjs/common';
 import { GUARDS_METADATA, ROUTE_ARGS_METADATA } from '@nestjs/common/constants.js';
-import { type ApplicationConfig, ExternalContextCreator, ModulesContainer, NestContainer } from '@nestjs/core';
-import { ExternalExceptionFilterContext } from '@nestjs/core/exceptions/external-exception-filter-context.js';
-import { GuardsConsumer, GuardsContextCreator } from '@nestjs/core/guards/index.js';
-import { Module } from '@nestjs/core/injector/module.js';
-import { InterceptorsConsumer, InterceptorsContextCreator } from '@nestjs/core/interceptors/index.js';
-import { PipesConsumer, PipesContextCreator } from '@nestjs/core/pipes/index.js';
+import type { ApplicationConfig, ExternalContextCreator, ModulesContainer } from '@nestjs/core';
 import { type Finding, isObject, isRecord } from '@toolloop/protocol';
 import type { ToolCallContext } from '../contracts/tool-call.js';
 import type { ToolLayers } from '../contracts/tool.js';
 import { CLASS, defineOptions, FUNCTION, listOf } from '../findings/options.js';
 import { callMethod } from '../schema/tool-input.js';
+import { leaveOut, makeCreator } from './enhancer-creator.js';
 import {
   asError,
   enhancersOf,
@@ -138,7 +134,7 @@ export class RouteCompiler {
         if (isObject(input)) admitted.set(input, taken);
         return input;
       },
-      around: (input, context, call) => around(requestOf(input, context), new RouteResponse(), next, call),
+      around: (input, context, call, note) => around(requestOf(input, context), new RouteResponse(), next, call, note),
       explain: async (error, input, context) => {
         const response = new RouteResponse();
         try {
@@ -159,68 +155,18 @@ export class RouteCompiler {
   }
 
   private handler(
-    { instance, handler, method, scope }: LayerHost,
+    { instance, handler, method, scope, except = [] }: LayerHost,
     layer: 'admit' | 'pipe' | 'around' | 'explain',
     callback: (...args: unknown[]) => unknown,
   ): Handler {
     const options = { guards: layer === 'admit', interceptors: layer === 'around', filters: layer === 'explain' };
     const [key, factory] = layer === 'admit' || layer === 'pipe' ? [ROUTE_ARGS_METADATA, VALUES] : [];
     const { contextId, inquirerId } = scope ?? {};
-    this.creator ??= this.makeCreator();
-    return this.creator.create(instance, standInFor(handler, callback), method.property, key, factory, contextId, inquirerId, options);
-  }
-
-  /** Made when a route is first called: an application adds global enhancers until it listens. */
-  private makeCreator(): ExternalContextCreator {
-    const { config } = this;
-    const container = new RouteContainer(this.modules, config);
-    return new ExternalContextCreator(
-      new RouteGuards(container, config, this.identity.replacedGuards ?? []),
-      new GuardsConsumer(),
-      new InterceptorsContextCreator(container, config),
-      new InterceptorsConsumer(),
-      container.getModules(),
-      new PipesContextCreator(container, config),
-      new PipesConsumer(),
-      new ExternalExceptionFilterContext(container, config),
-    );
-  }
-}
-
-/** The modules of the application with their controllers among the providers, which is where Nest looks for the enhancers of a class that is called from outside of HTTP. */
-class RouteContainer extends NestContainer {
-  private readonly view = new ModulesContainer();
-
-  constructor(modules: ModulesContainer, config: ApplicationConfig) {
-    super(config);
-    for (const [key, module] of modules) this.view.set(key, this.viewOf(module));
-  }
-
-  override getModules(): ModulesContainer {
-    return this.view;
-  }
-
-  private viewOf(module: Module): Module {
-    const view = new Module(module.metatype, this);
-    for (const [token, wrapper] of [...module.providers, ...module.controllers]) view.providers.set(token, wrapper);
-    for (const [token, wrapper] of module.injectables) view.injectables.set(token, wrapper);
-    return view;
-  }
-}
-
-/** The guards of a route without those that the identity of the run replaces. */
-class RouteGuards extends GuardsContextCreator {
-  constructor(
-    container: NestContainer,
-    config: ApplicationConfig,
-    private readonly replacedGuards: readonly Type<CanActivate>[],
-  ) {
-    super(container, config);
-  }
-
-  override getGuardInstance(...given: Parameters<GuardsContextCreator['getGuardInstance']>): CanActivate | null {
-    const guard = super.getGuardInstance(...given);
-    return this.replacedGuards.some((type) => guard instanceof type) ? null : guard;
+    const standIn = standInFor(handler, callback);
+    leaveOut(standIn, [...(this.rules.interceptors?.except ?? []), ...except]);
+    // Made when a route is first called: an application adds global enhancers until it listens.
+    this.creator ??= makeCreator(this.modules, this.config, this.identity.replacedGuards);
+    return this.creator.create(instance, standIn, method.property, key, factory, contextId, inquirerId, options);
   }
 }
 

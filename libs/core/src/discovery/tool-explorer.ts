@@ -81,20 +81,17 @@ interface ContributedRaw {
 interface Compilers {
   readonly compiler: ToolTemplateCompiler;
   readonly routes: RouteCompiler;
+  readonly layers: MethodLayers<ToolLayers | undefined>;
 }
 
-interface CompiledMethod {
-  readonly method: ToolMethod;
-  readonly template: ToolTemplate;
-  readonly route?: CompiledRoute;
-}
+/** Nest's layers round a tool, and the names of the guards that are not asked. */
+type CompiledLayers = Pick<Tool, 'layers' | 'replacedGuards'>;
 
 /** Finds the tools of every module's providers, request-scoped ones included, and the entities their results lead to. */
 @Injectable()
 export class ToolExplorer {
   private readonly instances: ProviderInstances;
   private readonly scoped: ScopedEnhancers;
-  private readonly layers: MethodLayers<ToolLayers | undefined>;
   private readonly logger = new Logger('ToolLoop');
   private explored: ReadonlySet<Module> = new Set();
   /** The number of modules whose tools the catalog knows, or that were told of; there are more where a module was loaded lazily. */
@@ -109,26 +106,28 @@ export class ToolExplorer {
   ) {
     this.instances = new ProviderInstances(creator);
     this.scoped = new ScopedEnhancers(config);
-    this.layers = new MethodLayers(new NestLayerCompiler(creator, config, this.scoped), this.instances, this.scoped);
   }
 
   /** `raw` are the tools of `forRoot` and those that were registered; those of features are found among the providers. */
   explore(rules: DeclarationRules, raw: readonly RawTool[] = []): Exploration {
     const compiler = new ToolTemplateCompiler(new ProjectionCompiler(), rules, this.validators);
     const routes = new RouteCompiler(this.modules, this.config, rules, this.scoped);
+    const nest = new NestLayerCompiler(this.modules, this.config, this.scoped, rules.interceptors?.except);
+    const layers = new MethodLayers(nest, this.instances, this.scoped);
+    const compilers = { compiler, routes, layers };
     const providers = this.providers();
     const features = this.instancesOf(ToolFeature).map((feature) => modulesWith(feature, this.modules.values()));
     const contributed = features.flatMap(({ options, modules }) => listedRaw(options.tools).map((tool) => ({ tool, modules })));
     const found = [
-      ...providers.map((provider) => this.toolsOf(provider, { compiler, routes })),
-      ...[...raw.map((tool) => ({ tool })), ...contributed].map((one) => this.rawToolOf(one, compiler)),
+      ...providers.map((provider) => this.toolsOf(provider, compilers)),
+      ...[...raw.map((tool) => ({ tool })), ...contributed].map((one) => this.rawToolOf(one, compilers)),
     ];
     const findings = found.flatMap((one) => one.findings);
     const returned = found.flatMap((one) => one.returned);
     const tools = found.flatMap((one) => one.tools);
     const resolvers = findResolvers(this.discovery.getProviders(), this.instances);
     const own = features.flatMap(({ options, modules }) => (options.entities ?? []).map((type) => [type, modules] as const));
-    const container = { layers: this.layers, hosts: this.entityHosts(), lookups: resolvers.lookups, modules: own };
+    const container = { layers, hosts: this.entityHosts(), lookups: resolvers.lookups, modules: own };
     const named = [...own.map(([type]) => type), ...resolvers.lookups.keys()];
     const entities = new EntityExplorer(compiler, container).explore(named, returned);
     this.unexplored();
@@ -205,7 +204,7 @@ export class ToolExplorer {
     return [...providers, ...controllers];
   }
 
-  private toolsOf(provider: Provider, { compiler, routes }: Compilers): FoundTools {
+  private toolsOf(provider: Provider, { compiler, routes, layers }: Compilers): FoundTools {
     const { type, wrapper } = provider;
     const options = optionsOf(provider);
     const methods = toolMethodsOf(type);
@@ -228,14 +227,18 @@ export class ToolExplorer {
       findings.push(...standInFindings(at, type, wrapper, methodsAskedOf(method)));
       if (compiled.returns) returned.push(compiled.returns.type);
       if (compiled.template) {
-        const tool = this.toTool(provider, { method, template: compiled.template, ...route });
+        const tool = this.toTool(
+          wrapper,
+          compiled.template,
+          layersOf(route.route, () => layers.of({ type, method, wrapper })),
+        );
         tools.push({ type, modules: wrapper.host ? [wrapper.host.metatype] : [], at, tool, buildMs: performance.now() - startedAt });
       }
     }
     return { tools, returned, findings };
   }
 
-  private rawToolOf({ tool: raw, modules = [] }: ContributedRaw, compiler: ToolTemplateCompiler): FoundTools {
+  private rawToolOf({ tool: raw, modules = [] }: ContributedRaw, { compiler, layers }: Compilers): FoundTools {
     if (!(raw instanceof RawTool)) return { tools: [], returned: [], findings: [noRawTool(raw)] };
     const { at, type } = raw;
     const startedAt = performance.now();
@@ -246,7 +249,7 @@ export class ToolExplorer {
     const returned = compiled.returns ? [compiled.returns.type] : [];
     const { template } = compiled;
     if (!template) return { tools: [], returned, findings };
-    const tool = { ...boundTool(template, () => NOTHING), layers: this.layers.of(layered) };
+    const tool = { ...boundTool(template, () => NOTHING), layers: layers.of(layered) };
     const { shortName } = type ?? {};
     const named = { ...(type && { type }), ...(typeof shortName === 'string' && { shortName }) };
     return { tools: [{ ...named, modules, at, tool, buildMs: performance.now() - startedAt }], returned, findings };
@@ -271,11 +274,19 @@ export class ToolExplorer {
     return { execute, wrapper, findings: [] };
   }
 
-  private toTool({ type, wrapper }: Provider, { method, template, route }: CompiledMethod): Tool {
-    const tool = boundTool(template, isSingleton(wrapper) ? () => wrapper.instance : (run) => this.instances.resolve(wrapper, run));
-    const { layers, replacedGuards = [] } = route ?? { layers: this.layers.of({ type, method, wrapper }) };
-    return { ...tool, layers, ...(replacedGuards.length > 0 && { replacedGuards }) };
+  private toTool(wrapper: InstanceWrapper<object>, template: ToolTemplate, layers: CompiledLayers): Tool {
+    return {
+      ...boundTool(template, isSingleton(wrapper) ? () => wrapper.instance : (run) => this.instances.resolve(wrapper, run)),
+      ...layers,
+    };
   }
+}
+
+/** A route has layers of its own. */
+function layersOf(route: CompiledRoute | undefined, compile: () => NonNullable<Tool['layers']>): CompiledLayers {
+  if (!route) return { layers: compile() };
+  const { layers, replacedGuards } = route;
+  return { layers, ...(replacedGuards.length > 0 && { replacedGuards }) };
 }
 
 /** Returns the raw tools as a list. A value that is no list becomes one, so that it is reported as no tool. */

@@ -4,6 +4,7 @@ import type { JSONSchema7 } from 'json-schema';
 import { TOOL_EXECUTION_OPTIONS, type ToolCallContext, type ToolExecutionOptions } from '../contracts/tool-call.js';
 import {
   type ClientSide,
+  type InterceptorOptions,
   type ResultProjector,
   type Tool,
   TOOL_SETTINGS,
@@ -74,6 +75,8 @@ export interface DeclarationRules {
   readonly actorClass?: Type;
   /** The identity with which routes are called. */
   readonly identity?: RouteIdentity;
+  /** The interceptors that no tool has. */
+  readonly interceptors?: InterceptorOptions;
 }
 
 /** Turns a decorated method into a template, or into the findings that keep it from being one. */

@@ -205,6 +205,14 @@ export interface InvokedResult extends MethodAnswer {
   readonly result: unknown;
   /** `not_called` where an interceptor answered in the method's place. */
   readonly method: MethodState;
+  /** The answers of interceptors, the innermost first. @default none */
+  readonly answers?: readonly InterceptorAnswer[];
+}
+
+/** The answer of an interceptor, by the name of its class. */
+export interface InterceptorAnswer {
+  readonly interceptor: string;
+  readonly answer: unknown;
 }
 
 /** The port by which effects happen later than their calls. */

@@ -40,6 +40,7 @@ import {
   ShownObjects,
   toMediaPart,
 } from './result-pages.js';
+import { type LostForm, ResultForm } from './result-form.js';
 import { RESULT_READER } from './run-tools.js';
 import { closedSubRun } from './sub-run-call.js';
 
@@ -68,7 +69,13 @@ export class ResultDescriber {
   constructor(private readonly validators: SchemaValidators) {}
 
   /** @throws `invalid_output`; what is wrong with the result is in the log, for the developer. Whether the tool had an effect is not known here. */
-  describe(call: ReadCall, { live: returned, result: live, attachments }: InvokedResult): DescribedResult {
+  describe(call: ReadCall, invoked: InvokedResult): DescribedResult {
+    const lost = invoked.live instanceof ResultPage ? undefined : new ResultForm(call.tool, this.validators).lostBy(invoked);
+    if (lost) throw this.invalid(call.tool, lostIn(lost));
+    return this.described(call, invoked);
+  }
+
+  private described(call: ReadCall, { live: returned, result: live, attachments }: InvokedResult): DescribedResult {
     const { tool, limits, options } = call;
     const { resultBytes: mostBytes } = limits;
     if (returned instanceof ResultPage) return describedPage(call, returned);
@@ -144,6 +151,14 @@ export class ResultDescriber {
     );
     return new CallFailure({ code: 'invalid_output', safeMessage: 'The tool ran, but its result cannot be shown.' }, { cause: error });
   }
+}
+
+/** Names the interceptor, and the way to leave it out. */
+function lostIn({ interceptor = 'an interceptor' }: LostForm): string {
+  return (
+    `${interceptor} made something else of it. Have it leave tool calls alone, see ToolExecutionContext.isToolCall(), or leave it out: ` +
+    `ToolLoopModule.forRoot({ interceptors: { except: [${interceptor}] } }), or in @LlmTool().`
+  );
 }
 
 /** A result with its projection for the model. */

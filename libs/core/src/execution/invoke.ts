@@ -3,7 +3,7 @@ import { types } from 'node:util';
 import { isObject, ToolError, type ToolFailure } from '@toolloop/protocol';
 import { from, fromEvent, isObservable, lastValueFrom, map, type Observable, pairwise, startWith, takeUntil, tap } from 'rxjs';
 import { AttachedResult, type Attachment, type RunContext, type ToolCallContext } from '../contracts/tool-call.js';
-import { type Tool, ToolInterceptor, type ToolInvocation, type ToolLayers } from '../contracts/tool.js';
+import { type InterceptorNote, type Tool, ToolInterceptor, type ToolInvocation, type ToolLayers } from '../contracts/tool.js';
 import type { ToolExplorer } from '../discovery/tool-explorer.js';
 import type { AskedQuestions } from './asked-values.js';
 import { type CallContextFactory, type OnProgress, StreamedText, StreamedValues } from './call-context.js';
@@ -20,7 +20,7 @@ import {
   notBegun,
   untilAborted,
 } from './call-failure.js';
-import { type AuthorisedCall, CallPending, type InvokedResult, type MethodAnswer } from './call.js';
+import { type AuthorisedCall, CallPending, type InterceptorAnswer, type InvokedResult, type MethodAnswer } from './call.js';
 import { discreet } from './credentials.js';
 import { ConcurrencySlots, type FreeSlot } from './perform.js';
 import { SubRunMethod } from './sub-run-call.js';
@@ -31,6 +31,8 @@ interface RunningCall {
   /** Set where it is a run. */
   readonly inner: SubRunMethod | undefined;
   readonly call: AuthorisedCall;
+  /** Filled while it runs, the innermost first. */
+  readonly answers: InterceptorAnswer[];
 }
 
 /** Stages 6 and 7: a concurrency slot, interceptors, time budget and cancellation round the tool's method, which runs inside AsyncLocalStorage. */
@@ -61,7 +63,7 @@ export class ToolInvoker {
     const method = new ToolMethod(inner?.performed ?? tool, { input: built, context }, (result) =>
       drain(result, onProgress, context.signal),
     );
-    const running: RunningCall = { method, inner, call };
+    const running: RunningCall = { method, inner, call, answers: [] };
     try {
       if (tool.concurrency !== undefined) freeSlot = await this.slots.take(tool.spec.declaredId, tool.concurrency, context.signal);
       // Within the time limit: of a request-scoped provider the layers are made with it.
@@ -72,7 +74,7 @@ export class ToolInvoker {
       method.close();
       inner?.assertEnded();
       assertSettled(method);
-      return toInvoked(result, method);
+      return toInvoked(result, running);
     } catch (thrown) {
       method.close();
       throw await toFailure(thrown, layers, running);
@@ -88,15 +90,16 @@ export class ToolInvoker {
   }
 
   /** `ToolInterceptor`s, then Nest's, then the method. */
-  private intercepted({ method, call: made }: RunningCall, layers: ToolLayers | undefined, onProgress: OnProgress): unknown {
+  private intercepted({ method, call: made, answers }: RunningCall, layers: ToolLayers | undefined, onProgress: OnProgress): unknown {
     if (method.changesThings || made.scope.retry) this.contexts.assertNotStopped(made); // it may have waited for its key, its turn or another attempt
     const interceptors = this.interceptors ?? this.prepare();
     if (interceptors.length === 0 && !layers) return method.call();
     const { invocation } = method;
     const call = (): Promise<unknown> => Promise.resolve().then(() => method.call());
-    const innermost = layers ? (): Promise<unknown> => layers.around(invocation.input, invocation.context, call) : call;
+    const note: InterceptorNote = (interceptor, answer) => void answers.push({ interceptor, answer });
+    const innermost = layers ? (): Promise<unknown> => layers.around(invocation.input, invocation.context, call, note) : call;
     const outermost = interceptors.reduceRight<() => Promise<unknown>>(
-      (next, interceptor) => () => interceptor.intercept(invocation, next),
+      (next, interceptor) => () => noted(interceptor.intercept(invocation, next), interceptor.constructor.name, note),
       innermost,
     );
     return drain(outermost(), onProgress, invocation.context.signal);
@@ -118,12 +121,22 @@ function assertSettled(method: ToolMethod): void {
   if (method.state === 'threw') throw method.thrown;
 }
 
+/** Only what is awaited anyway is noted. */
+function noted(answering: Promise<unknown>, interceptor: string, note: InterceptorNote): Promise<unknown> {
+  if (answering instanceof Promise)
+    answering.then(
+      (answer) => note(interceptor, answer),
+      () => undefined,
+    );
+  return answering;
+}
+
 /** Makes the live result of the method's own value, so that no serializer hides an entity; attachments of an interceptor replace the method's. */
-function toInvoked(returned: unknown, { answer, state }: ToolMethod): InvokedResult {
+function toInvoked(returned: unknown, { method: { answer, state }, answers }: RunningCall): InvokedResult {
   const replaced = returned instanceof AttachedResult ? returned : undefined;
   const result: unknown = replaced ? replaced.value : returned;
   const attachments = (replaced ?? answer)?.attachments ?? NONE;
-  return { live: answer ? answer.live : result, result, attachments, method: state };
+  return { live: answer ? answer.live : result, result, attachments, method: state, answers };
 }
 
 /** Returns the error for an exception of a call. For a tool that changes things it depends on the state of its method alone. */

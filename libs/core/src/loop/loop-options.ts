@@ -19,6 +19,7 @@ import { type Policy, PolicyEngine, policyList } from '../contracts/policy.js';
 import { type SourceOptions, SOURCES } from '../contracts/source.js';
 import { type SessionOptions, SESSIONS } from '../contracts/session.js';
 import type { ExecutionOptions, RegisteredActor, RunContext } from '../contracts/tool-call.js';
+import { type InterceptorOptions, INTERCEPTORS } from '../contracts/tool.js';
 import type { RawTool } from '../decorators/raw-tool.js';
 import { ROUTE_IDENTITY, type RouteIdentity } from '../discovery/route-layers.js';
 import type { ToolFeatureOptions } from '../discovery/tool-feature.js';
@@ -97,6 +98,8 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
   readonly actorClass?: Type;
   /** The identity with which a controller's handlers are called as tools: what their guards find on the request, and which guards are replaced. @default `user` is the actor */
   readonly identity?: RouteIdentity<Actor>;
+  /** Leaves interceptors of Nest out of every tool, such as one that wraps each response of HTTP: `{ except: [ResponseWrapper] }`. @default all that apply run */
+  readonly interceptors?: InterceptorOptions;
   /** Returns an actor's id, for conversations, idempotency keys and the audit. @default its `id`, if that is a string or a number */
   readonly actorId?: (actor: Actor) => string;
   /** Returns an actor's roles, for policies and approvals. @default its `roles`, those that are strings */
@@ -146,6 +149,7 @@ export const APPLICATION = defineOptions<ToolLoopOptions & { readonly providers?
   actorClass: CLASS,
   actorId: FUNCTION,
   identity: optionsOf(ROUTE_IDENTITY),
+  interceptors: optionsOf(INTERCEPTORS),
   actorRoles: FUNCTION,
   operators: FUNCTION,
   hooks: optionsOf(HOOKS),
