@@ -66,7 +66,7 @@ export class EntityShapes {
   /** Labels the fields of every entity that was found, for all tools that return it. */
   labelFields(): void {
     for (const shape of this.shapes.values())
-      if (shape) describeFields(shape.model.entity, new Map([...shape.ours].map((name) => [name, OURS])));
+      if (shape) describeFields(shape.model.entity, new Map([...shape.shown].map((name) => [name, shape.ours.has(name) ? OURS : CHOSEN])));
   }
 
   policyOf(entity: Type): ResourcePolicy | undefined {
@@ -104,6 +104,9 @@ export class EntityShapes {
 }
 
 const OURS: ToolFieldOptions = { origin: 'application' };
+
+/** A column that is not there was not selected: one without a value is null. */
+const CHOSEN: ToolFieldOptions = { absence: 'application' };
 
 /** Tells whether the application writes a column that says nothing of its origin: generated keys, states, amounts, moments, and whose record it is. Anyone may have written a text. */
 function isWrittenByUs({ name, kind, hasDefault }: ResourceField, { key }: EntityModel, owners: ReadonlySet<string>): boolean {

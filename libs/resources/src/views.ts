@@ -1,5 +1,6 @@
 import type { Type } from '@nestjs/common';
 import { ToolError } from '@toolloop/core';
+import type { ToolFieldOptions } from '@toolloop/core/catalog';
 import { describeFields } from '@toolloop/core/internal';
 import { Expose, Type as TypeOf } from 'class-transformer';
 import 'reflect-metadata';
@@ -187,6 +188,9 @@ export function plainCopy(value: unknown): unknown {
 /** The properties of a result beside its rows, with their types. */
 type ResultParts = Readonly<Record<string, typeof Number | typeof String | typeof Boolean | typeof Object>>;
 
+/** A part of a result that the application, or the call, leaves out where it is not there. */
+const CHOSEN: ToolFieldOptions = { absence: 'application' };
+
 /** Makes the class of a result, whose rows are projected by what the entity exposes. No one outside can have said anything in the parts that are `ours`. */
 export function resultClass(entity: Type, name: string, parts: ResultParts, ours: readonly string[]): Type {
   const type = class {
@@ -199,7 +203,10 @@ export function resultClass(entity: Type, name: string, parts: ResultParts, ours
     Expose()(type.prototype, part);
     Reflect.defineMetadata('design:type', kind, type.prototype, part);
   }
-  describeFields(type, new Map(ours.map((part) => [part, { origin: 'application' }])));
+  const described = ['rows', ...Object.keys(parts)].map(
+    (part) => [part, ours.includes(part) ? { ...CHOSEN, origin: 'application' as const } : CHOSEN] as const,
+  );
+  describeFields(type, new Map(described));
   return type;
 }
 

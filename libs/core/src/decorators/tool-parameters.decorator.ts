@@ -144,6 +144,12 @@ export interface ToolFieldOptions {
    * the value is from outside.
    */
   readonly ownedBy?: string;
+  /**
+   * Says of a property from outside that the application leaves it out where it is not there, such as the cursor of a last page or a column that was not selected. Without it, it is someone outside who may say
+   * something by leaving it out, which counts as one bit.
+   * @default that who writes it leaves it out
+   */
+  readonly absence?: 'application';
 }
 
 export const TOOL_FIELD = defineOptions<ToolFieldOptions>(
@@ -153,6 +159,7 @@ export const TOOL_FIELD = defineOptions<ToolFieldOptions>(
     nullable: BOOLEAN,
     origin: oneOf('application', 'actor', 'outside'),
     ownedBy: TEXT,
+    absence: oneOf('application'),
   },
   {
     together: ({ origin, ownedBy }, at) =>

@@ -6,7 +6,7 @@ import type { Tool } from '../contracts/tool.js';
 import type { EntityRegistry } from '../discovery/entity-registry.js';
 import type { ToolTemplate } from '../discovery/tool-template.js';
 import { builtInTool } from '../schema/built-in-tool.js';
-import { OF_APPLICATION } from '../schema/field-origins.js';
+import { LEFT_OUT_BY_APPLICATION, OF_APPLICATION } from '../schema/field-origins.js';
 import { compileReveal } from '../schema/reveal.js';
 import { type DirectiveOptions, directiveOptionsOf } from '../loop/run-directives.js';
 import { DirectiveError, type DirectiveService, type DirectiveView } from './directive.service.js';
@@ -107,11 +107,11 @@ const outputSchema: JSONSchema7 = {
   properties: {
     directive_id: OF_APPLICATION,
     type: OF_APPLICATION,
-    subject: {},
+    subject: LEFT_OUT_BY_APPLICATION,
     task: OF_APPLICATION,
     status: OF_APPLICATION,
     attempts: OF_APPLICATION,
-    failure: {},
+    failure: LEFT_OUT_BY_APPLICATION,
   },
   additionalProperties: false,
 };

@@ -11,11 +11,20 @@ import type { JSONSchema7 } from 'json-schema';
 import type { Tool } from '../contracts/tool.js';
 import { labelsOfBits } from '../policy/flow.js';
 import { hiddenBeyond } from '../policy/rules.js';
-import { namesOutsiders, OF_APPLICATION, readOrigins } from '../schema/field-origins.js';
+import {
+  isAlwaysHidden,
+  LEFT_OUT_BY_APPLICATION,
+  namesOutsiders,
+  OF_APPLICATION,
+  type OriginReading,
+  readOrigins,
+  type ReadValue,
+} from '../schema/field-origins.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import type { Call, ReadCall, ToolOutcome } from './call.js';
-import type { RunValues } from '../policy/value-references.js';
-import { ReaderAnswer, ShownTexts } from './run-tools.js';
+import { referencedBy, type RunValues } from '../policy/value-references.js';
+import { parseJson } from '../schema/canonical-json.js';
+import { ReaderAnswer, ShownTexts, VALUE_TOOL_IDS } from './run-tools.js';
 
 /** Failures in our own words, which tell nothing that the model had not read; what a tool says of its failure may. */
 export const OWN_WORDS: ReadonlySet<ToolErrorCode> = new Set<ToolErrorCode>([
@@ -69,24 +78,37 @@ function readFields(call: ReadCall, value: JsonValue, schema: JSONSchema7 | unde
   const { spec } = call.tool;
   const { reads } = spec.labels;
   const { flow, actorId } = call.scope;
-  const hidden: string[] = [];
   const taken = takenBy(call);
-  const hide = values && noting(hidden, hidingIn(values, spec.declaredId, taken));
-  const { shown, outsideBits } = readOrigins(value, schema, {
+  const reading: OriginReading = {
     inherited: inheritedOrigin(call, taken),
     isChosen: isChosenBy(call, taken),
     actorId,
     isKnown: (id) => flow.isTraced(id),
-    ...(hide && { hide }),
-  });
-  if (values && outsideBits > 0 && flow.outsideBits + outsideBits > mostBitsFor(call))
-    return { shown: values.hide(value, `${spec.declaredId}#`, ...taken), labels: { returns: 'trusted', reads } };
-  return { ...(hidden.length > 0 && { shown }), labels: { ...labelsOfBits(outsideBits), reads } };
+  };
+  if (!values) return { labels: { ...labelsOfBits(readOrigins(value, schema, reading).outsideBits), reads } };
+  const read = (hide: Hide): ReadValue => readOrigins(value, schema, { ...reading, hide });
+  const { shown, outsideBits } = withinBudget(call, value, read, hidingIn(values, spec.declaredId, taken));
+  return { ...(shown !== value && { shown }), labels: { ...labelsOfBits(outsideBits), reads } };
 }
 
-/** Returns the places of the texts from outside that a call has taken, in whatever form it was approved. */
-function takenBy({ request, scope: { values } }: Pick<Call, 'request' | 'scope'>): readonly string[] {
-  return values?.takenBy(request.call.arguments).flatMap(({ from }) => from) ?? [];
+/**
+ * Reads a value by its fields where the run has room for what they tell, and hides it whole where it has not. Which of the two happens may be up to someone outside, so that it is a bit. It is counted first and
+ * hidden afterwards: the numbers of the references tell nothing of what was counted.
+ */
+function withinBudget(call: ReadCall, value: JsonValue, read: (hide: Hide) => ReadValue, hide: Hide): ReadValue {
+  const hidden: JsonValue[] = [];
+  const { outsideBits } = read((one) => String(hidden.push(one)));
+  const room = roomOf(call);
+  if (outsideBits > Math.max(0, room)) return { shown: hide(value, ''), outsideBits: room < 1 ? 0 : 1 };
+  return hidden.length > 0 ? read(hide) : { shown: value, outsideBits };
+}
+
+/** Returns the places of the texts from outside that a call has taken, in whatever form it was approved. The tools that ask about texts take them by their names alone as well. */
+function takenBy({ tool, request, scope: { values } }: Pick<Call, 'tool' | 'request' | 'scope'>): readonly string[] {
+  if (!values || values.isEmpty) return [];
+  const input = tool && VALUE_TOOL_IDS.has(tool.spec.declaredId) ? parseJson(request.call.arguments) : undefined;
+  const named = isJsonObject(input) ? referencedBy(input['of']).flatMap((id) => values.find(id) ?? []) : [];
+  return [...values.takenBy(request.call.arguments), ...named].flatMap(({ from }) => from);
 }
 
 /** The origin of what no field says. A tool that vouches for all of its results does not for what it may repeat of a text that it took. */
@@ -102,15 +124,16 @@ function isChosenBy({ tool, input: { outside = [] } }: ReadCall, taken: readonly
 
 /** An answer about hidden values is theirs: what is of low capacity in it is told and counted, while the run has room for it, and the rest is a further reference. */
 function readAnswer(call: ReadCall, { answer, schema, from, isTold }: ReaderAnswer, validators: SchemaValidators): ReadResult | undefined {
-  const { values, flow, actorId } = call.scope;
+  const { values, actorId } = call.scope;
   if (!values) return undefined;
   const hide: Hide = (value) => values.hide(value, ...from);
-  if (!isTold) return { shown: { answer: hide(answer, '') }, labels: { returns: 'trusted', reads: 'private' } };
   validators.distrust(schema);
-  const fits = validators.problemWith(schema) === undefined && validators.validate(schema, structuredClone(answer)).length === 0;
-  const read = readOrigins(answer, fits ? schema : undefined, { inherited: 'outside', actorId, isKnown: () => false, hide });
-  const isWithin = flow.outsideBits + read.outsideBits <= mostBitsFor(call);
-  const { shown, outsideBits } = isWithin ? read : { shown: hide(answer, ''), outsideBits: 0 };
+  const mayTell = isTold && validators.problemWith(schema) === undefined && !isAlwaysHidden(schema) && roomOf(call) >= 1;
+  if (!mayTell) return { shown: { answer: hide(answer, '') }, labels: { returns: 'trusted', reads: 'private' } };
+  const fits = validators.validate(schema, structuredClone(answer)).length === 0;
+  const read = (hiding: Hide): ReadValue =>
+    fits ? readOrigins(answer, schema, { actorId, isKnown: () => false, hide: hiding }) : { shown: answer, outsideBits: Infinity }; // hidden, like one that tells too much
+  const { shown, outsideBits } = withinBudget(call, answer, read, hide);
   return { shown: { answer: shown }, labels: { ...labelsOfBits(outsideBits), reads: 'private' } };
 }
 
@@ -120,7 +143,7 @@ export function toldAnswer(call: Call, answer: JsonObject): ReadResult & { reado
   const taken = takenBy(call);
   if (!tool || !scope.values || taken.length === 0) return { shown: answer };
   const hide = hidingIn(scope.values, tool.spec.declaredId, taken);
-  const { shown } = readOrigins(answer, NOT_MADE_NOW, { inherited: 'outside', actorId: undefined, isKnown: () => false, hide });
+  const { shown } = readOrigins(answer, NOT_MADE_NOW, { actorId: undefined, isKnown: () => false, hide });
   return { shown: isJsonObject(shown) ? shown : { ok: true }, labels: { returns: 'trusted', reads: tool.spec.labels.reads } };
 }
 
@@ -129,35 +152,69 @@ const NOT_MADE_NOW: JSONSchema7 = {
   type: 'object',
   properties: {
     ...Object.fromEntries(['ok', 'type', 'status', 'note', 'id', 'expiresAt'].map((name) => [name, OF_APPLICATION])),
-    result: { type: 'object', properties: { directive_id: OF_APPLICATION, status: OF_APPLICATION, preview: {}, subject: {} } },
-    preview: {},
-    human_readable: {},
+    result: {
+      type: 'object',
+      properties: {
+        directive_id: OF_APPLICATION,
+        status: OF_APPLICATION,
+        preview: LEFT_OUT_BY_APPLICATION,
+        subject: LEFT_OUT_BY_APPLICATION,
+      },
+    },
+    preview: LEFT_OUT_BY_APPLICATION,
+    human_readable: LEFT_OUT_BY_APPLICATION,
   },
 };
 
+/** A failure as a model reads it, and what it tells from outside. */
+interface ToldFailure {
+  readonly failure: ToolFailure;
+  readonly labels?: MessageLabels;
+}
+
 /** A failure as the model reads it: at the level `values` a reference stands in the place of what the tool says. */
-export function hiddenFailure(call: Call, failure: ToolFailure): { readonly failure: ToolFailure; readonly labels?: MessageLabels } {
-  const { tool } = call;
-  const values = tool && !OWN_WORDS.has(failure.code) ? valuesFor(call) : undefined;
-  if (!tool || !values) return { failure };
+export function hiddenFailure(call: Call, failure: ToolFailure): ToldFailure {
+  const values = call.tool && valuesFor(call);
+  if (!values) return { failure };
   const taken = takenBy(call);
-  const isOfModel = failure.code === 'invalid_args' && taken.length === 0;
-  if (isOfApplication(tool) && taken.length === 0) return { failure };
-  if (isOfModel) return { failure, labels: { returns: 'trusted', reads: tool.spec.labels.reads } }; // it repeats what the model wrote
+  return taken.length > 0 ? tellingFailure(call.tool, failure, values, taken) : ownFailure(call.tool, failure, values);
+}
+
+/** A failure of a call that took no text from outside. */
+function ownFailure(tool: Tool, failure: ToolFailure, values: RunValues): ToldFailure {
+  if (OWN_WORDS.has(failure.code) || isOfApplication(tool)) return { failure };
+  const labels = { returns: 'trusted', reads: tool.spec.labels.reads } as const;
+  return { failure: failure.code === 'invalid_args' ? failure : withHiddenWords(tool, failure, values), labels }; // it repeats what the model wrote
+}
+
+/** A failure of a call that took texts from outside: that it fails tells something of them, in our words as in those of the tool. */
+function tellingFailure(tool: Tool, failure: ToolFailure, values: RunValues, taken: readonly string[]): ToldFailure {
+  const { declaredId, labels } = tool.spec;
+  const isOfModel = failure.code === 'invalid_args' && VALUE_TOOL_IDS.has(declaredId); // they take names, whatever stands behind them
+  if (isOfModel) return { failure, labels: { returns: 'trusted', reads: labels.reads } };
+  const told = OWN_WORDS.has(failure.code) ? failure : withHiddenWords(tool, failure, values, taken);
+  return { failure: told, labels: { ...labelsOfBits(FAILURE_BITS), reads: labels.reads } };
+}
+
+function withHiddenWords({ spec }: Tool, failure: ToolFailure, values: RunValues, taken: readonly string[] = []): ToolFailure {
   const { problems: _problems, ...known } = { problems: undefined, ...failure };
-  const safeMessage = values.hide(failure.safeMessage, `${tool.spec.declaredId}#error`, ...taken);
-  const bits = taken.length > 0 ? FAILURE_BITS : 0; // that it failed is what the text says
-  return { failure: { ...known, safeMessage }, labels: { ...labelsOfBits(bits), reads: tool.spec.labels.reads } };
+  return { ...known, safeMessage: values.hide(failure.safeMessage, `${spec.declaredId}#error`, ...taken) };
 }
 
 /** A result that is from outside after all, as someone outside had something written into the store that it is from: hidden whole at the level `values`, and labelled so at all others. */
-export function asFromOutside(call: Call, { hinted: _hinted, ...outcome }: ToolOutcome): ToolOutcome {
+export function asFromOutside(call: Call, outcome: ToolOutcome): ToolOutcome {
+  if (isInOurWords(outcome)) return outcome;
+  const { hinted: _hinted, live, content, ...told } = outcome;
   const { declaredId = '', labels } = call.tool?.spec ?? {};
   const reads = labels?.reads ?? 'private';
   const values = valuesFor(call);
-  const { live: _live, content, ...told } = outcome;
-  if (!values || typeof content !== 'string' || outcome.record.error) return { ...outcome, labels: { returns: 'untrusted', reads } };
+  if (!values || typeof content !== 'string' || told.record.error)
+    return { ...told, live, content, labels: { returns: 'untrusted', reads } };
   return { ...told, content: values.hide(content, `${declaredId}#`), labels: { returns: 'trusted', reads } }; // its entities would be told by their names
+}
+
+function isInOurWords({ record: { error } }: ToolOutcome): boolean {
+  return error !== undefined && OWN_WORDS.has(error.code);
 }
 
 /** Tells whether everything that a tool returns is the application's, but for fields that say otherwise. */
@@ -165,18 +222,10 @@ function isOfApplication({ origin, spec }: Tool): boolean {
   return origin.trusted && spec.labels.returns === 'trusted';
 }
 
-/** A call that took a text fails or does not. */
-const FAILURE_BITS = 1;
+/** A call that took a text fails or does not: with one of fourteen codes, to be made again or not. */
+const FAILURE_BITS = 5;
 
 type Hide = (value: JsonValue, pointer: string) => string;
-
-function noting(hidden: string[], hide: Hide): Hide {
-  return (value, pointer) => {
-    const reference = hide(value, pointer);
-    hidden.push(reference);
-    return reference;
-  };
-}
 
 function hidingIn(values: RunValues, declaredId: string, taken: readonly string[]): Hide {
   return (value, pointer) => values.hide(value, `${declaredId}#${pointer}`, ...taken);
@@ -192,7 +241,7 @@ function valuesFor({ scope }: Pick<Call, 'scope'>): RunValues | undefined {
   return isHiding && canAct ? values : undefined;
 }
 
-/** The bits from outside that the run may be told in all; none where its policies hide nothing any more. */
-function mostBitsFor({ scope: { policies, actor } }: Pick<Call, 'scope'>): number {
-  return hiddenBeyond(policies, actor) ?? 0;
+/** The bits from outside that the run may still be told; none where its policies hide nothing any more. */
+function roomOf({ scope: { policies, actor, flow } }: Pick<Call, 'scope'>): number {
+  return (hiddenBeyond(policies, actor) ?? 0) - flow.outsideBits;
 }

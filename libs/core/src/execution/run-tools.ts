@@ -29,7 +29,7 @@ const ASK_INPUT: JSONSchema7 = {
     answer: {
       type: 'object',
       description:
-        'The JSON Schema of the answer. Only one of listed values, a boolean, a whole number between bounds, and a date or a time are told; any other part of an answer is a further reference.',
+        'The JSON Schema of the answer. Only one of listed values, a boolean, a whole number between bounds, a date or a time, and lists of them are told; any other part of an answer is a further reference.',
     },
     tell: {
       type: 'boolean',

@@ -335,7 +335,7 @@ function ownWordsOf({ error }: ToolInvocationRecord): Pick<ToolMessage, 'labels'
 
 function labelsOf({ origin, spec }: Tool, { error, attachments }: ToolInvocationRecord, own: MessageLabels | undefined): MessageLabels {
   const code = error?.code;
-  const isInOurWords = code === undefined ? tellsNothing({ origin, spec }) && !attachments : OWN_WORDS.has(code);
+  const isInOurWords = code === undefined ? tellsNothing({ origin, spec }) && !attachments : OWN_WORDS.has(code) && !own;
   if (isInOurWords) return { returns: 'trusted', reads: 'public' };
   if (own) return own;
   const { labels, outputSchema } = spec;

@@ -7,12 +7,9 @@ export const REFERENCE_MARK = '⟦';
 
 /**
  * The form of a reference in a text. Its name has forty bits that no one outside can know, so that no text of theirs, and none of the user's, is ever taken for one; the words behind the name tell the
- * model what it stands for, and are no part of it.
+ * model that it stands for a text from outside, and are no part of it.
  */
 const REFERENCE = /⟦(v\d+-[a-z2-7]{8})(?::[^⟦⟧]*)?⟧/g;
-
-/** A text that is longer counts as long. No other length is told. */
-const LONGEST_SHORT = 200;
 
 /** The texts from outside that the models of a run and of its sub-runs know by a reference alone. They are kept with the messages that name them, so that a run which waited has them again. */
 export class RunValues {
@@ -27,11 +24,11 @@ export class RunValues {
     for (const value of hidden) this.values.set(value.id, value);
   }
 
-  /** Hides a value that was read from these places, and returns what the model reads instead: its kind and whether it is long. */
+  /** Hides a value that was read from these places, and returns what the model reads instead, which is the same for every value. */
   hide(value: JsonValue, ...from: readonly string[]): string {
     const id = `v${this.values.size + 1}-${nonce()}`;
     this.values.set(id, { id, value, from: [...new Set(from)] });
-    return `⟦${id}:${kindOf(value)}⟧`;
+    return `⟦${id}:text⟧`;
   }
 
   find(id: string): HiddenValue | undefined {
@@ -173,12 +170,6 @@ function neutralised(text: string): string {
 
 function toText(value: JsonValue): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
-}
-
-function kindOf(value: JsonValue): string {
-  const size = toText(value).length > LONGEST_SHORT ? 'long' : 'short';
-  if (isJsonList(value)) return `${size} list`;
-  return isJsonObject(value) ? `${size} object` : `${size} text`;
 }
 
 const ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567';

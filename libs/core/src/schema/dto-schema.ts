@@ -4,7 +4,7 @@ import type { JSONSchema7, JSONSchema7TypeName } from 'json-schema';
 import type { ResolvedOutput } from '../decorators/tool-metadata.js';
 import { constraintSchema } from './constraints.js';
 import { exposedPropertiesOf, isVisibleTo, type ScalarKind, shapeFor } from './exposed-properties.js';
-import { ORIGIN_KEYWORD, OWNER_KEYWORD } from './field-origins.js';
+import { LEFT_OUT_BY_APPLICATION, ORIGIN_KEYWORD, OWNER_KEYWORD } from './field-origins.js';
 import { inputPropertiesOf, type ValidationRule, validationRulesOf } from './property-metadata.js';
 import { type DtoProperty, propertyDefaultsOf, type PropertyProblem, type PropertySchema, propertySchema } from './property-schema.js';
 import { type Conversion, dateToJson, scalarOfInstance, scalarToJson } from './reveal.js';
@@ -218,11 +218,17 @@ class Definitions {
     const nameOf = (property: string): string => exposed.find((one) => one.property === property)?.name ?? property;
     const listed = listedValuesOf(type);
     const properties = exposed.map((property) => {
-      const { origin, ownedBy } = property.field();
+      const { origin, ownedBy, absence } = property.field();
       const owner = ownedBy !== undefined && { [OWNER_KEYWORD]: nameOf(ownedBy) };
       const typed = this.propertySchema(shapeFor(property, 'model'));
       const values = property.transforms.length === 0 && !('items' in typed) && !typed.$ref ? listed.get(property.property) : undefined;
-      const schema = { ...typed, ...(values && { enum: values }), ...(origin && { [ORIGIN_KEYWORD]: origin }), ...owner };
+      const schema = {
+        ...typed,
+        ...(values && { enum: values }),
+        ...(origin && { [ORIGIN_KEYWORD]: origin }),
+        ...owner,
+        ...(absence && LEFT_OUT_BY_APPLICATION),
+      };
       return [property.name, schema] as const;
     });
     return { type: 'object', properties: Object.fromEntries(properties), additionalProperties: false };

@@ -248,7 +248,8 @@ function exposedProperty(type: Type, property: string, target: unknown, options:
 function fieldOf(type: Type, property: string): ToolFieldOptions {
   const rules = validationRulesOf(type).filter((rule) => rule.property === property && rule.field);
   const own = rules.at(-1)?.field?.options ?? {};
-  return own.origin === undefined ? { ...knownFieldOf(type, property), ...own } : own;
+  const { absence, ...known } = { absence: undefined, ...knownFieldOf(type, property) };
+  return { ...(own.origin === undefined && known), ...(absence && { absence }), ...own };
 }
 
 /** Reads the content of a property from `@Type()`, which names the class of the elements, but not whether there is one or a list; the same in every compiler. */

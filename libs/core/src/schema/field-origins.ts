@@ -8,6 +8,12 @@ export const ORIGIN_KEYWORD = 'x-toolloop-origin';
 /** The keyword beside `x-toolloop-origin: 'actor'`: the property, of the nearest object around the value that has it, with the id of the actor whose words the value is. */
 export const OWNER_KEYWORD = 'x-toolloop-owned-by';
 
+/** The keyword of a property that the application leaves out, where it is not there: then that tells nothing from outside. */
+export const ABSENCE_KEYWORD = 'x-toolloop-absence';
+
+/** The schema of any value that someone else may have written, if the application has not left it out. */
+export const LEFT_OUT_BY_APPLICATION: JSONSchema7 = Object.assign<JSONSchema7, object>({}, { [ABSENCE_KEYWORD]: 'application' });
+
 /** The schema of any value that the application wrote. */
 export const OF_APPLICATION: JSONSchema7 = Object.assign<JSONSchema7, object>({}, { [ORIGIN_KEYWORD]: 'application' });
 
@@ -36,12 +42,22 @@ export interface ReadValue {
 /**
  * Counts what someone outside can have said in a value, by its schema. A field has the origin that its schema names, else that of what it is in, else it is from outside. A boolean, a whole number
  * between bounds, one of listed values and a date cost what their type can tell, a list of them their sum and its length, and anything else is text, which cannot be counted. Keys that no schema
- * names count as text as well.
+ * names count as text as well. Of a text that is hidden nothing is told but that it is there: where something else could have been told in its place, or it could have been left out, that costs a bit.
  */
 export function readOrigins(value: JsonValue, schema: JSONSchema7 | undefined, reading: OriginReading): ReadValue {
   const walk = new OriginWalk(schema ?? {}, reading);
-  const shown = walk.value(value, schema ?? {}, { inherited: reading.inherited ?? 'outside', around: [], pointer: '' });
-  return { shown, outsideBits: walk.bits };
+  const shown = walk.value(value, schema ?? {}, {
+    inherited: reading.inherited ?? 'outside',
+    around: [],
+    pointer: '',
+  });
+  return { shown, outsideBits: walk.bits + walk.absent.bits };
+}
+
+/** Tells whether every value of a schema that is from outside is hidden as a whole, so that a reference to one tells nothing. */
+export function isAlwaysHidden(schema: JSONSchema7): boolean {
+  const walk = new OriginWalk(schema, { actorId: undefined, isKnown: () => false });
+  return walk.isAlwaysHidden(resolvedIn(schema, schema), { inherited: 'outside', around: [], pointer: '' });
 }
 
 /** The answers, by schema: each call of a tool asks, and a schema does not change. */
@@ -137,8 +153,29 @@ interface Place {
   readonly pointer: string;
 }
 
+/** The properties that objects of a schema leave out. That none has one tells one bit, as that all have it tells none; where some have it, each tells one. */
+class AbsentProperties {
+  private readonly seen = new Map<JSONSchema7, { objects: number; readonly lacking: Map<string, number> }>();
+
+  /** Notes an object of a schema, and which properties it lacks. */
+  note(schema: JSONSchema7, lacking: readonly string[]): void {
+    const noted = this.seen.get(schema) ?? { objects: 0, lacking: new Map<string, number>() };
+    noted.objects += 1;
+    for (const name of lacking) noted.lacking.set(name, (noted.lacking.get(name) ?? 0) + 1);
+    this.seen.set(schema, noted);
+  }
+
+  get bits(): number {
+    const each = [...this.seen.values()].flatMap(({ objects, lacking }) =>
+      [...lacking.values()].map((count) => (count === objects ? 1 : objects)),
+    );
+    return each.reduce((sum, bits) => sum + bits, 0);
+  }
+}
+
 class OriginWalk {
   bits = 0;
+  readonly absent = new AbsentProperties();
 
   constructor(
     private readonly root: JSONSchema7,
@@ -158,7 +195,7 @@ class OriginWalk {
   private list(value: readonly JsonValue[], schema: JSONSchema7, place: Place): JsonValue {
     const items = typeof schema.items === 'object' && !Array.isArray(schema.items) ? schema.items : undefined;
     const told = isVouchedFor(place.inherited) ? 'vouched' : this.toldIn(items, place);
-    if (told === 'text') return this.text(value, place);
+    if (told === 'text') return this.text(value, schema, place);
     if (told === 'closed') this.bits += lengthBits(value.length, schema);
     return value.map((item) => this.value(item, items, { ...place, pointer: `${place.pointer}/*` }));
   }
@@ -166,13 +203,18 @@ class OriginWalk {
   private object(value: JsonObject, schema: JSONSchema7, place: Place): JsonValue {
     const { properties = {}, additionalProperties } = schema;
     const others = typeof additionalProperties === 'object' ? additionalProperties : undefined;
-    const isOpen = Object.keys(value).some((key) => !Object.hasOwn(properties, key));
+    const names = Object.keys(properties);
+    const isOpen = this.hasAnyKeys(schema) || Object.keys(value).some((key) => !Object.hasOwn(properties, key));
     const ofKeys = this.originOf(others, this.resolved(others), place);
-    if (isOpen && !isVouchedFor(ofKeys)) return this.text(value, place);
+    if (isOpen && !isVouchedFor(ofKeys)) return this.text(value, schema, place);
     const around = [{ value, schema, inherited: place.inherited }, ...place.around];
     const isHiding = this.reading.hide !== undefined;
-    const inside = { inherited: place.inherited, around, pointer: '' };
-    const shown = Object.entries(value).map(([key, one]): [string, JsonValue] => {
+    const inside = { ...place, around, pointer: '' };
+    this.absent.note(
+      schema,
+      names.filter((name) => !Object.hasOwn(value, name) && this.mayHaveLeftOut(properties[name], inside)),
+    );
+    const shown = (isHiding ? inOrder(value, names) : Object.entries(value)).map(([key, one]): [string, JsonValue] => {
       const at = isHiding ? { ...inside, pointer: `${place.pointer}${pointerSegment(key)}` } : inside;
       return [key, this.value(one, Object.hasOwn(properties, key) ? properties[key] : others, at)];
     });
@@ -182,21 +224,49 @@ class OriginWalk {
   private scalar(value: string | number | boolean | null, schema: JSONSchema7, place: Place): JsonValue {
     if (isVouchedFor(place.inherited)) return value;
     const bits = capacityOf(value, schema);
-    if (bits === undefined) return this.text(value, place, schema);
+    if (bits === undefined) return this.text(value, schema, place);
     this.bits += bits;
     return value;
   }
 
   /** A text tells more than can be counted, unless nothing of it is shown, or it is an id that was known. */
-  private text(value: JsonValue, { pointer }: Place, schema?: JSONSchema7): JsonValue {
-    const id = schema && typeof value === 'string' ? idBits(value, schema) : undefined;
+  private text(value: JsonValue, schema: JSONSchema7, place: Place): JsonValue {
+    const id = typeof value === 'string' ? idBits(value, schema) : undefined;
     if (id !== undefined && typeof value === 'string') {
       if (!this.reading.isKnown(value)) this.bits += id;
       return value;
     }
-    if (this.reading.hide) return this.reading.hide(value, pointer);
+    if (this.reading.hide) {
+      if (!this.isAlwaysHidden(schema, place)) this.bits += 1;
+      return this.reading.hide(value, place.pointer);
+    }
     this.bits += isEmpty(value) ? 1 : Infinity;
     return value;
+  }
+
+  /** Tells whether an object of a schema may have any keys, so that it is hidden as a whole: one whose properties no schema names, and one that a text from outside has chosen, unless its schema lets no others through. */
+  private hasAnyKeys({ properties = {}, additionalProperties }: JSONSchema7): boolean {
+    return Object.keys(properties).length === 0 || (this.reading.isChosen === true && additionalProperties !== false);
+  }
+
+  /** Tells whether every value of a schema is hidden as a whole, so that a reference to one tells nothing. */
+  isAlwaysHidden(schema: JSONSchema7, place: Place): boolean {
+    const { items, additionalProperties } = schema;
+    if (!this.hasAnyKeys(schema) || isClosed(schema) || isIdForm(schema)) return false;
+    if (typeof additionalProperties === 'object' && this.isVouched(additionalProperties, place)) return false;
+    return typeof items !== 'object' || Array.isArray(items) || this.toldIn(items, place) === 'text';
+  }
+
+  /** Tells whether someone outside may have left a property out. */
+  private mayHaveLeftOut(given: JSONSchema7Definition | undefined, place: Place): boolean {
+    const isOurs = [given, this.resolved(given)].some(
+      (one) => typeof one === 'object' && Reflect.get(one, ABSENCE_KEYWORD) === 'application',
+    );
+    return !isOurs && !this.isVouched(given, place);
+  }
+
+  private isVouched(given: JSONSchema7Definition | undefined, place: Place): boolean {
+    return isVouchedFor(this.originOf(given, this.resolved(given), place));
   }
 
   private originOf(given: JSONSchema7Definition | undefined, schema: JSONSchema7, { inherited, around }: Place): ValueOrigin {
@@ -226,6 +296,7 @@ class OriginWalk {
     if (isVouchedFor(inherited)) return 'vouched';
     const inner = partsOf(schema);
     if (inner.length === 0) return isClosed(schema) ? 'closed' : 'text';
+    if (schema.properties && this.hasAnyKeys(schema)) return 'text';
     const parts = new Set(inner.map((one) => this.toldIn(one, { ...place, inherited }, [...seen, schema])));
     return (['vouched', 'closed'] as const).find((one) => parts.has(one)) ?? 'text';
   }
@@ -251,6 +322,13 @@ function resolvedIn(root: JSONSchema7, given: JSONSchema7Definition | undefined)
 
 function isVouchedFor(origin: ValueOrigin | undefined): boolean {
   return origin === 'application' || origin === 'actor';
+}
+
+/** The properties of an object in the order of its schema: another order could tell something, and so could the numbers of references. */
+function inOrder(value: JsonObject, names: readonly string[]): readonly (readonly [string, JsonValue])[] {
+  const declared = new Set(names);
+  const keys = [...names.filter((name) => Object.hasOwn(value, name)), ...Object.keys(value).filter((name) => !declared.has(name))];
+  return keys.map((key) => [key, value[key] ?? null]);
 }
 
 function isEmpty(value: JsonValue): boolean {
@@ -333,9 +411,13 @@ function isTimeFormat(format: string | undefined): format is keyof typeof TIMES 
 const ID = /^[A-Za-z0-9][\w.:#-]{0,63}$/;
 
 /** Returns the bits of an id: of a schema that lets through nothing but one, by its pattern or its format. */
-function idBits(text: string, { pattern, format }: JSONSchema7): number | undefined {
-  if ((pattern === undefined && format !== 'uuid') || !ID.test(text)) return undefined;
+function idBits(text: string, schema: JSONSchema7): number | undefined {
+  if (!isIdForm(schema) || !ID.test(text)) return undefined;
   return text.length * Math.log2(alphabetOf(text));
+}
+
+function isIdForm({ pattern, format }: JSONSchema7): boolean {
+  return pattern !== undefined || format === 'uuid';
 }
 
 function alphabetOf(text: string): number {

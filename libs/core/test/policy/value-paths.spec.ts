@@ -198,7 +198,7 @@ describe('invariant 15: a text that no model may read', () => {
     const { runId, toolCalls } = await loop.run(ask());
     await module.get(RunService).answer(runId, { toolCallId: toolCalls[0]?.toolCallId ?? '', result: ATTACK }, who);
     const { messages, finishReason } = await (await loop.resume(runId, who)).result;
-    expect(messages.find(({ role }) => role === 'tool')?.content).toMatch(/^⟦v1-[a-z2-7]{8}:short text⟧$/);
+    expect(messages.find(({ role }) => role === 'tool')?.content).toMatch(/^⟦v1-[a-z2-7]{8}:text⟧$/);
     expect(sent()).not.toContain('mallory');
     expect(finishReason).toBe('stop');
   });
