@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { type HiddenValue, isJsonList, isJsonObject, type JsonObject, type JsonValue } from '@toolloop/protocol';
 import { parseJson } from '../schema/canonical-json.js';
+import { inertText } from './inert-text.js';
 
 /** The character with which every reference begins. */
 export const REFERENCE_MARK = '⟦';
@@ -108,12 +109,12 @@ export function referencedBy(of: unknown): readonly string[] {
   return Array.isArray(of) ? of.map((one) => referencesIn(String(one))[0] ?? String(one).replaceAll(/[⟦⟧]/g, '')) : [];
 }
 
-/** Puts the texts into an answer for its reader, which may be JSON. They are shown as they are: no link, image or other markup in them works. */
+/** Puts the texts into an answer for its reader, which may be JSON. No link, image or other markup in them works. */
 export function answerForReader(text: string, hidden: readonly HiddenValue[], isJson = false): string {
   const values = new Map(hidden.map((value) => [value.id, value]));
   return text.replaceAll(REFERENCE, (reference, id: string) => {
     const found = values.get(id);
-    const shown = found ? neutralised(toText(found.value)) : reference;
+    const shown = found ? inertText(toText(found.value)) : reference;
     return isJson ? JSON.stringify(shown).slice(1, -1) : shown;
   });
 }
@@ -160,13 +161,6 @@ export class GrowingAnswerForReader {
 
 /** A text that is longer, from the mark on, is no reference. */
 const LONGEST_REFERENCE = 128;
-
-function neutralised(text: string): string {
-  return text
-    .replaceAll('<', '&lt;')
-    .replaceAll(/[\\`*_[\]()!|]/g, String.raw`\$&`)
-    .replaceAll(/(:)(\/\/)|\b(javascript|data|mailto|www)([:.])/gi, '$1$3 $2$4');
-}
 
 function toText(value: JsonValue): string {
   return typeof value === 'string' ? value : JSON.stringify(value);

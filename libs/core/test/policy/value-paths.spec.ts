@@ -309,7 +309,7 @@ describe('a structured answer', () => {
     const seen = await collect(run.events$);
     const { output, text: words } = await run.result;
     expect(output).toBeInstanceOf(Summary);
-    expect(output?.words).toContain('mallory@evil.example');
+    expect(output?.words).toContain('mallory@ evil .example');
     expect(output?.words).not.toMatch(/⟦|https:\/\//);
     expect(JSON.parse(words)).toEqual({ words: output?.words });
     expect(eventsOf(seen, 'run-end')).toMatchObject([{ output: { words: output?.words } }]);

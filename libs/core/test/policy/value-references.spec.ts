@@ -176,7 +176,7 @@ describe('invariant 15: a text from outside at the level values', () => {
 
   it('invariant 15: is put into the answer for its reader, where no link of it works', async () => {
     const result = await run([read, (request) => text(`It says ${referencesIn(request).at(-1) ?? ''}`)]);
-    expect(result.text).toContain('mallory@evil.example');
+    expect(result.text).toContain('mallory@ evil .example');
     expect(result.text).not.toMatch(/!\[|https:\/\//);
   });
 
