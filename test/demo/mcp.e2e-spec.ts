@@ -53,6 +53,11 @@ describe.each(ERAS)('an MCP client of the desk, in the era of %s,', (era) => {
     expect(await track('bob', era)).toContain('Shipment T-1024 of globex was picked up.');
   });
 
+  it('mails nothing unasked, also with its first call and the rights of a manager: it may have read anything elsewhere', async () => {
+    for (const user of ['alice', 'bob', 'mia'])
+      expect(await call(await connect(user, '/mcp', era), 'orders__sendReceipt', { orderId: 'o-1024' })).toContain('waits for an approval');
+  });
+
   it('waits for a manager, who decides in the desk, and then fetches the result', async () => {
     const client = await connect('alice', `/mcp/cancel-${era}`, era);
     await call(client, 'orders__findOrder', { orderId: 'o-1024' });

@@ -5,7 +5,7 @@ import { titlesOf } from '../architecture/titles.js';
 
 const PAGE = 'docs/mcp-security.md';
 const NUMBERS = [
-  ...Array.from({ length: 19 }, (_, index) => `S${index + 1}`),
+  ...Array.from({ length: 20 }, (_, index) => `S${index + 1}`),
   ...Array.from({ length: 14 }, (_, index) => `C${index + 1}`),
 ];
 const WITHOUT_SPEC = /^(?:`npm run conformance`|Does not apply): \w/;

@@ -23,7 +23,14 @@ import { CallerLimits } from './caller-limits.js';
 import type { AnyResponse } from './event-stream.js';
 import { type Caller, HTTP_OPTIONS, type HttpRequest, type ToolLoopHttpOptions } from './http-options.js';
 
-const known = new WeakMap<object, Caller>();
+const known = new WeakMap<object, FoundCaller>();
+
+/** A caller, and the door of the request. */
+export interface FoundCaller {
+  readonly caller: Caller;
+  /** True for a door with a person at it, such as the session of the console. The application's own identity says nothing of that: a program may hold the same token. */
+  readonly isPerson: boolean;
+}
 
 /** Tells whose request it is; undefined for one that it does not know. */
 export type CallerSource = (request: HttpRequest) => Caller | undefined | Promise<Caller | undefined>;
@@ -38,17 +45,23 @@ export class Callers {
     this.proxies = listOf(options.proxies ?? []);
   }
 
-  /** Adds a way in that is asked before the application. */
+  /** Adds a way in that is asked before the application. It is for people who sign in at a page: what they send counts as typed by them. */
   add(source: CallerSource): void {
     this.sources.push(source);
   }
 
   async find(request: HttpRequest): Promise<Caller | undefined> {
+    return (await this.found(request))?.caller;
+  }
+
+  /** Finds the caller with the door through which the request came. */
+  async found(request: HttpRequest): Promise<FoundCaller | undefined> {
     for (const source of this.sources) {
       const caller = await source(request);
-      if (caller) return caller;
+      if (caller) return { caller, isPerson: true };
     }
-    return this.options.identity(request);
+    const caller = await this.options.identity(request);
+    return caller && { caller, isPerson: false };
   }
 
   /** The address from which a request came: behind the proxies of the options, the last one in `X-Forwarded-For` that is none of them. Empty where it is not known. */
@@ -77,12 +90,12 @@ export class CallerGuard implements CanActivate {
   async canActivate(context: ExecutionContext): Promise<boolean> {
     const request = context.switchToHttp().getRequest<HttpRequest>();
     if (!SAFE.has(request.method)) assertNotForged(request, this.options);
-    const caller = await this.callers.find(request);
-    if (!caller) throw new UnauthorizedException({ code: 'unauthorized', message: 'Say who is asking.' });
-    await this.limits.count(caller);
+    const found = await this.callers.found(request);
+    if (!found) throw new UnauthorizedException({ code: 'unauthorized', message: 'Say who is asking.' });
+    await this.limits.count(found.caller);
     assertShallow(request);
     this.limits.assertSize(request);
-    known.set(request, caller);
+    known.set(request, found);
     return true;
   }
 }
@@ -106,11 +119,16 @@ export function CallerController(path: string): ClassDecorator {
 }
 
 /** The parameter receives the caller whom the guard let in. */
-export const CurrentCaller = createParamDecorator((_options: unknown, context: ExecutionContext): Caller => {
-  const caller = known.get(context.switchToHttp().getRequest<HttpRequest>());
-  if (caller) return caller;
+export const CurrentCaller = createParamDecorator((_options: unknown, context: ExecutionContext): Caller => foundIn(context).caller);
+
+/** The parameter receives that caller with the door through which the request came. */
+export const CallerAtDoor = createParamDecorator((_options: unknown, context: ExecutionContext): FoundCaller => foundIn(context));
+
+function foundIn(context: ExecutionContext): FoundCaller {
+  const found = known.get(context.switchToHttp().getRequest<HttpRequest>());
+  if (found) return found;
   throw new UnauthorizedException({ code: 'unauthorized', message: 'This route has no guard that says who is asking.' });
-});
+}
 
 /** Refuses a body or a query with a property that its DTO does not name. */
 export const STRICT = new ValidationPipe({ transform: true, whitelist: true, forbidNonWhitelisted: true });

@@ -73,9 +73,17 @@ export interface ToolLoopHttpOptions<Actor = RegisteredActor> {
   readonly output?: Type;
   /**
    * The author of the arguments of `POST /tools/:id`: `actor` where only forms that people fill in reach it. @default 'outside', since a program with the caller's token may be a
-   * model's
+   * model's; a person who is signed in to the console fills in its form
    */
   readonly argsOrigin?: 'actor' | 'outside';
+  /**
+   * Vouches for a caller of `POST /tools/:id` by its identity: returns the reason why nothing that it sends can come from elsewhere, such as a service of your own. Its arguments count as the actor's, and the reason
+   * is in the audit with each of its calls.
+   * @default no caller is vouched for
+   * @example
+   * const vouchFor = ({ actor }: Caller<User>) => (actor.id === 'billing' ? 'Our own service, which reads the ledger alone.' : undefined);
+   */
+  vouchFor?(caller: Caller<Actor>): string | undefined;
   /** Tells whether this process should get requests. @default it should, once the policy in force is known */
   readiness?(): HttpReadiness | Promise<HttpReadiness>;
   /** @default those of {@link DEFAULT_HTTP_LIMITS} */
@@ -203,6 +211,7 @@ export const HTTP = defineOptions<ToolLoopHttpOptions & ToolLoopHttpExtras>({
   loop: TEXT,
   output: CLASS,
   argsOrigin: oneOf('actor', 'outside'),
+  vouchFor: FUNCTION,
   readiness: FUNCTION,
   limits: optionsOf(LIMITS),
   rateLimiter: whatCan('consume', 'a limiter of rate-limiter-flexible'),

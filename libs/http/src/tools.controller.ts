@@ -2,11 +2,11 @@ import { Body, Get, HttpCode, HttpStatus, Param, Post, Query, Res } from '@nestj
 import { HttpAdapterHost } from '@nestjs/core';
 import { ToolCatalog, type CallExplanation } from '@toolloop/core';
 import { type ToolExplanation } from '@toolloop/core/loop';
-import type { CallResult } from '@toolloop/core/contracts';
+import type { CallRequest, CallResult } from '@toolloop/core/contracts';
 import { Operators, RunOpener } from '@toolloop/core/internal';
 import type { ListedTool } from '@toolloop/protocol';
-import { CallerController, CurrentCaller, IdempotencyKey, STRICT } from './caller.js';
-import type { Caller } from './http-options.js';
+import { CallerAtDoor, CallerController, CurrentCaller, type FoundCaller, IdempotencyKey, STRICT } from './caller.js';
+import type { Caller, ToolLoopHttpOptions } from './http-options.js';
 import { findPerson } from './operators.controller.js';
 import { CallByHand, Explained } from './requests.dto.js';
 import { ServedLoop } from './served-loop.js';
@@ -35,18 +35,17 @@ export class ToolsController {
   async call(
     @Param('tool') tool: string,
     @Body(STRICT) { args = {} }: CallByHand,
-    @CurrentCaller() caller: Caller,
+    @CallerAtDoor() { caller, isPerson }: FoundCaller,
     @Res({ passthrough: true }) response: unknown,
     @IdempotencyKey() requestId?: string,
   ): Promise<CallResult> {
     const { loop, options } = this.served;
     const terms = await this.served.termsOf(caller);
-    const { argsOrigin } = options;
     const made = await loop.call({
       ...terms,
       tool,
       args,
-      ...(argsOrigin && { argsOrigin }),
+      ...(isPerson ? { argsOrigin: 'actor' as const } : originFor(caller, options)),
       ...(requestId !== undefined && { requestId }),
     });
     if (made.waiting) this.accept(made.runId, response);
@@ -58,6 +57,14 @@ export class ToolsController {
     httpAdapter.status(response, HttpStatus.ACCEPTED);
     httpAdapter.setHeader(response, 'location', `../runs/${runId}`);
   }
+}
+
+/** Returns who wrote the arguments of a caller: a program, of which nothing is known, unless the application says otherwise. */
+function originFor(caller: Caller, options: ToolLoopHttpOptions): Pick<CallRequest, 'argsOrigin' | 'vouchedFor'> {
+  const { argsOrigin } = options;
+  const reason: unknown = options.vouchFor?.(caller);
+  if (typeof reason === 'string' && reason.trim() !== '') return { argsOrigin: 'actor', vouchedFor: reason };
+  return argsOrigin ? { argsOrigin } : {};
 }
 
 /** Tells operators why a tool is offered, and what became of a call. */

@@ -27,8 +27,8 @@ export interface AuditSubject {
 }
 
 /**
- * The event of an entry. A `decision` of the policy is recorded whether it allows the call or not; `denied` is a call that was not made; `opt-out` is a call of a
- * tool that declared, with this reason, that it uses names of `reservedArguments`.
+ * The event of an entry. A `decision` of the policy is recorded whether it allows the call or not; `denied` is a call that was not made; `opt-out` is a call to
+ * which a rule does not apply, for this reason: its tool uses names of `reservedArguments`, or guards of its route, or the application vouches for its `client`.
  */
 export type AuditEvent =
   | { readonly kind: 'decision'; readonly decision: Decision; readonly shadow?: readonly Decision[] }

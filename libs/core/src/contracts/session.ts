@@ -9,7 +9,7 @@ import type {
   WaitingFor,
 } from '@toolloop/protocol';
 import type { Observable } from 'rxjs';
-import { CHECKED_BY_USE, defineOptions, FUNCTION, ITS, oneOf, TEXT, WHOLE_ABOVE_ZERO, wholeFrom } from '../findings/options.js';
+import { BOOLEAN, CHECKED_BY_USE, defineOptions, FUNCTION, ITS, oneOf, TEXT, WHOLE_ABOVE_ZERO, wholeFrom } from '../findings/options.js';
 import { type LoopRequest, REQUEST } from './loop-request.js';
 import type { RegisteredActor } from './tool-call.js';
 
@@ -42,6 +42,11 @@ export interface CallRequest<Actor = RegisteredActor> extends Pick<
    * @default 'outside': they count as written by a model that has read untrusted and private content, or in a session with a `scope` what its account tells
    */
   readonly argsOrigin?: ValueOrigin;
+  /**
+   * The reason for which the application vouches for a client outside, by its identity: that what it sends comes from nothing the application has not seen. Each of its calls has the reason in the audit, as an
+   * `opt-out`. It changes nothing else. @default none
+   */
+  readonly vouchedFor?: string;
   /** Makes the call a rehearsal: it is rolled back or previewed, and no one is asked about it. @default false */
   readonly rehearse?: boolean;
 }
@@ -78,6 +83,11 @@ export interface SessionRequest<Actor = RegisteredActor>
    * @default no account: arguments count as written by a model that has read untrusted and private content
    */
   readonly scope?: string;
+  /**
+   * Says that the client may have read anything elsewhere, as an agent outside has: its arguments count as written by a model that has read untrusted and private content, whatever its account tells. The account is
+   * kept all the same, for what it spends and is refused. Of a client that only your own code drives, leave it out. @default false
+   */
+  readonly readsElsewhere?: boolean;
 }
 
 /** The options of one call of a session. */
@@ -183,12 +193,13 @@ export const CALL = defineOptions<CallRequest>({
   tool: CHECKED_BY_USE,
   args: CHECKED_BY_USE,
   argsOrigin: oneOf('application', 'actor', 'outside'),
+  vouchedFor: TEXT,
 });
 
 const { tool: _tool, args: _args, rehearse: _rehearse, requestId, signal, ...OF_SESSIONS } = CALL.rules;
 
 /** The options of a session. */
-export const SESSION = defineOptions<SessionRequest>({ ...OF_SESSIONS, labels: rules.labels, scope: TEXT });
+export const SESSION = defineOptions<SessionRequest>({ ...OF_SESSIONS, labels: rules.labels, scope: TEXT, readsElsewhere: BOOLEAN });
 
 /** The options of one call of a session. */
 export const SESSION_CALL = defineOptions<SessionCallOptions>({ requestId, signal, approvals: rules.approvals, onProgress: FUNCTION });

@@ -58,6 +58,8 @@ export class CallAccount {
     private readonly own: MessageLabels['reads'] = 'private',
     /** The writer of the arguments, where the application says who it is. */
     private readonly argsOrigin: ValueOrigin = 'outside',
+    /** Set for a client that may have read anything elsewhere: its account adds taint, and takes none away. */
+    private readonly readsElsewhere = false,
   ) {
     this.spending = new CountedSpending(engines, place && ((counts) => this.add({ counts }).then((account) => account.counts)));
   }
@@ -67,10 +69,10 @@ export class CallAccount {
     return this.place?.key.scope;
   }
 
-  /** The labels of the arguments: those of all that the client has read, unless a person or the application wrote them. */
+  /** The labels of the arguments: those of all that the client has read, unless a person or the application wrote them. What it has read elsewhere is in no account. */
   get labels(): MessageLabels {
     if (this.argsOrigin !== 'outside') return WRITTEN_BY[this.argsOrigin];
-    if (!this.place) return UNKNOWN_READER;
+    if (!this.place || this.readsElsewhere) return UNKNOWN_READER;
     const { isTainted, hasReadPrivate } = this.known;
     return { returns: isTainted ? 'untrusted' : 'trusted', reads: hasReadPrivate ? 'private' : this.own };
   }

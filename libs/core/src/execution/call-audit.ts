@@ -3,7 +3,6 @@ import type { AuditDraft, AuditTrail } from '../audit/audit-trail.js';
 import type { Pending, PendingOf } from '../contracts/pending.js';
 import type { AuditEvent, AuditSubject } from '../contracts/audit.js';
 import type { DirectiveIntent } from '../contracts/directive.js';
-import type { Tool } from '../contracts/tool.js';
 import { Logger } from '../findings/logger.js';
 import type { Call, DecidedCall, ExecutionScope, ReadCall, ToolOutcome } from './call.js';
 import { outsideOfRuns, untilRunCloses, whileRunLives } from './store-calls.js';
@@ -20,8 +19,8 @@ export class CallAudit {
    * @throws {AuditError} Where it cannot be kept.
    */
   decided(call: DecidedCall): Promise<void> | undefined {
-    const { allowReserved, replacedGuards } = call.tool;
-    if (allowReserved || replacedGuards) return this.decidedBehind(optOutsOf(call.tool), call);
+    const optOuts = optOutsOf(call);
+    if (optOuts.length > 0) return this.decidedBehind(optOuts, call);
     return this.before({ kind: 'decision', decision: call.decision }, call);
   }
 
@@ -125,8 +124,12 @@ function textOf(content: ToolOutcome['content']): string {
 
 const REPLACED = 'The run knows its actor: guards that find out who asks by a header were not asked.';
 
-function optOutsOf({ allowReserved, replacedGuards }: Tool): readonly AuditEvent[] {
+const NOTHING: readonly AuditEvent[] = [];
+
+function optOutsOf({ tool: { allowReserved, replacedGuards }, scope: { vouchedFor } }: ReadCall): readonly AuditEvent[] {
+  if (!allowReserved && !replacedGuards && vouchedFor === undefined) return NOTHING;
   return [
+    ...(vouchedFor === undefined ? [] : [{ kind: 'opt-out' as const, names: ['client'], reason: vouchedFor }]),
     ...(allowReserved ? [{ kind: 'opt-out' as const, names: allowReserved.arguments, reason: allowReserved.reason }] : []),
     ...(replacedGuards ? [{ kind: 'opt-out' as const, names: replacedGuards, reason: REPLACED }] : []),
   ];

@@ -46,6 +46,8 @@ export interface ExecutionScope {
   /** In a sub-run the steps and indexes of the calls around it, from the root. Part of the idempotency key, so that no call has that of another. */
   readonly callPath?: readonly number[];
   readonly toolset: Toolset;
+  /** The reason for which the application vouches for the client that makes the calls. Absent where it does not. */
+  readonly vouchedFor?: string | undefined;
   /** The actor for whom policies decide. */
   readonly actor: PolicyActor;
   readonly policies: readonly PolicyEngine[];

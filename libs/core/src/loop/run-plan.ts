@@ -121,7 +121,7 @@ export interface RunPlan<Output = unknown> {
   readonly strictListing: boolean;
   readonly execution: Pick<
     ExecutionScope,
-    'run' | 'requestId' | 'actorId' | 'conversation' | 'callPath' | 'actor' | 'policies' | 'limits' | 'options' | 'agentName'
+    'run' | 'requestId' | 'actorId' | 'vouchedFor' | 'conversation' | 'callPath' | 'actor' | 'policies' | 'limits' | 'options' | 'agentName'
   >;
   /** Absent where no hook is to be told. A sub-run has those of the run around it. */
   readonly hooks: RunHooks | undefined;

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
-import { ConfigurationError, InvalidRequestError, type LanguageModel, type Message, type ValueOrigin } from '@toolloop/protocol';
+import { ConfigurationError, InvalidRequestError, type LanguageModel, type Message } from '@toolloop/protocol';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 import type { Toolset } from '../catalog/toolset.js';
 import type { RunBeginning, ToolInjectionStrategy } from '../contracts/injection.js';
@@ -49,9 +49,14 @@ type Narrowing = ToolNarrowing & Pick<LoopRequest, 'policy'>;
 type KnownRun = Pick<ResumedRun, 'runId'> &
   Partial<ResumedRun> & {
     readonly isOneCall?: boolean;
-    readonly scope?: string | undefined;
-    readonly argsOrigin?: ValueOrigin | undefined;
-  };
+  } & ClientTerms;
+
+/** The terms on which a client without a model calls, which a run has none of. */
+type ClientTerms = { readonly [Name in 'scope' | 'argsOrigin' | 'readsElsewhere' | 'vouchedFor']?: SessionRequest[Name] | undefined };
+
+function vouchingOf({ vouchedFor }: ClientTerms = {}): Pick<RunPlan['execution'], 'vouchedFor'> {
+  return vouchedFor === undefined ? {} : { vouchedFor };
+}
 
 /** A tool of the catalog, or what is known of an entity's without an instance. */
 export type ExplainableTool = Pick<Tool, 'spec' | 'origin'> & Partial<Tool>;
@@ -121,6 +126,7 @@ export class RunPreparation {
         ...execution,
         ...(conversation && { conversation: sha256(canonicalDeclaration(conversation)) }),
         requestId: requestIdOf(request, run, resumed),
+        ...vouchingOf(known),
       },
       hooks: this.settings.hooksFor(run, profile.hooks, own.hooks),
       listedUnder: revisionOf(execution.policies),
@@ -139,16 +145,17 @@ export class RunPreparation {
   }
 
   /** Prepares a run of one call. Throws as `prepare` does. */
-  prepareCall<Actor>({ tool: _tool, args: _args, argsOrigin, ...request }: CallRequest<Actor>, profile: LoopProfile): RunPlan {
+  prepareCall<Actor>({ tool: _tool, args: _args, argsOrigin, vouchedFor, ...request }: CallRequest<Actor>, profile: LoopProfile): RunPlan {
     const limits = request.limits ? { ...WITHOUT_LOOP, ...request.limits } : WITHOUT_LOOP;
-    return this.prepare<unknown, Actor>({ ...request, limits }, profile, { runId: randomUUID(), isOneCall: true, argsOrigin });
+    return this.prepare<unknown, Actor>({ ...request, limits }, profile, { runId: randomUUID(), isOneCall: true, argsOrigin, vouchedFor });
   }
 
   /** Prepares a session, as a run of calls that come one by one. Throws as `prepare` does. */
   prepareSession<Actor>(request: SessionRequest<Actor>, profile: LoopProfile): RunPlan {
-    const { scope, argsOrigin, ...own } = request;
+    const { scope, argsOrigin, readsElsewhere, vouchedFor, ...own } = request;
+    const terms: ClientTerms = { scope, argsOrigin, readsElsewhere, vouchedFor };
     const limits = own.limits ? { ...WITHOUT_LOOP, ...own.limits } : WITHOUT_LOOP;
-    return this.prepare<unknown, Actor>({ ...own, limits }, profile, { runId: randomUUID(), isOneCall: true, scope, argsOrigin });
+    return this.prepare<unknown, Actor>({ ...own, limits }, profile, { runId: randomUUID(), isOneCall: true, ...terms });
   }
 
   /** A run that waited keeps what its client had declared. */
@@ -166,9 +173,10 @@ export class RunPreparation {
     known: KnownRun | undefined,
     { actorId, policies }: Pick<RunPlan['execution'], 'actorId' | 'policies'>,
   ): CallAccount | undefined {
-    const { argsOrigin, saved, scope = saved?.scope } = known ?? {};
+    const { argsOrigin, readsElsewhere, saved, scope = saved?.scope } = known ?? {};
     if (scope === undefined) return isCall(known) ? new CallAccount(policies, undefined, undefined, argsOrigin) : undefined;
-    if (actorId !== undefined) return new CallAccount(policies, this.placeOf({ tenant, actorId, scope }), labels?.reads, argsOrigin);
+    const placeOf = (owner: string): AccountPlace => this.placeOf({ tenant, actorId: owner, scope });
+    if (actorId !== undefined) return new CallAccount(policies, placeOf(actorId), labels?.reads, argsOrigin, readsElsewhere);
     throw invalid('An account belongs to an actor, and this actor has no id. Give one: ToolLoopModule.forRoot({ actorId: (actor) => … }).');
   }
 

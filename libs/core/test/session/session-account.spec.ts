@@ -47,6 +47,16 @@ describe('the account of a session', () => {
     expect((await (await open()).call('probe__send', key('1'))).waiting).toBeDefined();
   });
 
+  it('invariant 15: takes no taint away from a client that may have read anything elsewhere, and adds what it reads here', async () => {
+    const { open, accounts } = await shop({ policy: TRIFECTA });
+    const outside = await open({ scope: 'desk', readsElsewhere: true });
+    expect((await (await open({ scope: 'desk' })).call('probe__send', key('1'))).record.status).toBe('succeeded');
+    expect((await outside.call('probe__send', key('2'))).waiting).toBeDefined();
+    await outside.call('probe__read', key('3'));
+    expect((await accounts.add({ tenant: 'acme', actorId: 'alice', scope: 'desk' }, {}, 60_000)).isTainted).toBe(true);
+    expect((await (await open({ scope: 'desk' })).call('probe__send', key('4'))).waiting).toBeDefined();
+  });
+
   it('invariant 15: does not speak for what a person wrote, and is told of what they read all the same', async () => {
     const { open, done } = await shop({ policy: { version: '1', allow: ['*'] } });
     const [person, client] = [await open({ scope: 'desk', argsOrigin: 'actor' }), await open({ scope: 'desk' })];

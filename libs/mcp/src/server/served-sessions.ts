@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { isDeepStrictEqual } from 'node:util';
 import type { JSONRPCRequest, McpRequestContext, ServerEvent, ServerEventBus } from '@modelcontextprotocol/server';
 import type { ToolLoopService } from '@toolloop/core';
-import type { ToolSession } from '@toolloop/core/contracts';
+import type { SessionRequest, ToolSession } from '@toolloop/core/contracts';
 import type { ActorIdentity } from '@toolloop/core/internal';
 import { ClientTransport, RequestTransport } from './client-transports.js';
 import type { WebAnswer } from './http-requests.js';
@@ -202,8 +202,18 @@ export class ServedSessions {
     const { actor, tenant } = principal;
     const terms = this.options.session?.(principal) ?? {};
     // The protocol has places of its own for the outcome and the times of a call.
-    return this.loopOf().session({ ...terms, execution: { resultFormat: 'value', metadata: 'none' }, actor, tenant, scope: ACCOUNT });
+    const execution = { resultFormat: 'value', metadata: 'none' } as const;
+    return this.loopOf().session({ ...terms, execution, actor, tenant, scope: ACCOUNT, ...standingOf(principal, this.options) });
   }
+}
+
+/** Returns how far a client is trusted. A token proves whose client it is, and nothing of what that has read: an agent reads other servers and the web. */
+function standingOf(
+  principal: McpPrincipal,
+  { vouchFor }: Pick<McpServerOptions, 'vouchFor'>,
+): Pick<SessionRequest, 'readsElsewhere' | 'vouchedFor'> {
+  const reason: unknown = vouchFor?.(principal);
+  return typeof reason === 'string' && reason.trim() !== '' ? { vouchedFor: reason } : { readsElsewhere: true };
 }
 
 /** The address of a connection that has none. */

@@ -101,6 +101,15 @@ export interface McpServerOptions<Actor = unknown> {
   readonly stateKey?: string;
   /** Continues the trace that the `_meta` of a request names, such as `mcpTracing` of `@toolloop/telemetry`. @default its calls are traces of their own, or of the HTTP request */
   readonly trace?: Pick<McpTracing, 'incoming'>;
+  /**
+   * Vouches for a client by its identity: returns the reason why nothing that it sends can come from elsewhere, such as a job of your own that reads this application alone. It is in the audit with each of its calls. Of
+   * such a client counts what it has read here; any other may have read anything, so that what changes something is asked about as after untrusted content. Asked when a session is opened. Not for an assistant
+   * that has other servers, or the web.
+   * @default no client is vouched for
+   * @example
+   * const vouchFor = ({ actor }: McpPrincipal<User>) => (actor.id === 'nightly-export' ? 'Our own job, which reads nothing else.' : undefined);
+   */
+  readonly vouchFor?: (principal: McpPrincipal<Actor>) => string | undefined;
   /** Narrows what a caller may do, as options of its session. */
   readonly session?: (principal: McpPrincipal<Actor>) => McpSessionTerms;
 }
@@ -198,6 +207,7 @@ export const MCP_SERVER = defineOptions<McpServerOptions>(
     ui: UI,
     loop: TEXT,
     session: FUNCTION,
+    vouchFor: FUNCTION,
     approvalUrl: FUNCTION,
     approver: FUNCTION,
     stateKey: KEY,

@@ -71,7 +71,7 @@ describe('the tools of an entity', () => {
   });
 });
 
-describe('what a client has read', () => {
+describe('what a client has read for which the application vouches', () => {
   const SENDING = { version: '1', allow: ['notes__*', 'note_*_*'], flow: 'trifecta' } as const;
   const send = { name: 'notes__send', arguments: { to: 'eve@example.com' } };
 
@@ -80,7 +80,7 @@ describe('what a client has read', () => {
     ['another scope', '/mcp/fresh', '2026'],
     ['a session of the other era', '/mcp', '2025'],
   ] as const)('taints %s too, so that choosing another gets rid of nothing', async (_, path, era) => {
-    const served = await serve({ loop: { policy: SENDING } });
+    const served = await serve({ loop: { policy: SENDING }, server: { vouchFor: () => 'It reads nothing else.' } });
     const before = await connect(served, { path: '/mcp/before' });
     expect((await before.callTool(send)).isError).toBeUndefined();
     await find(await connect(served));
