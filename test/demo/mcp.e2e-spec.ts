@@ -67,8 +67,8 @@ describe.each(ERAS)('an MCP client of the desk, in the era of %s,', (era) => {
     expect((await ask(desk, 'alice', { decision: 'approve' }, `/approvals/${approvalId}`)).status).toBe(403);
     const say = (credential: string, decision: string) =>
       fetch(url, { method: 'POST', headers: { origin: desk.url }, body: new URLSearchParams({ credential, decision }) });
-    expect((await say('demo-mia', 'approve')).status).toBe(403);
-    expect((await say('alice at the desk', 'approve')).status).toBe(403);
+    expect((await say('demo-mia', 'approve')).status).toBe(401);
+    expect((await say('alice at the desk', 'approve')).status).toBe(401);
     expect((await say('mia at the desk', 'approve')).status).toBe(200);
     expect(await call(client, 'order_o-1024_cancel')).not.toContain('waits for an approval');
   });

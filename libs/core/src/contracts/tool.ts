@@ -36,6 +36,7 @@ import {
   type Question,
   type RegisteredActor,
   type RunContext,
+  type Secret,
   TOOL_EXECUTION_OPTIONS,
   type ToolCallContext,
   type ToolExecutionOptions,
@@ -344,6 +345,8 @@ export interface Tool extends ToolSettings {
   readonly subRun?: SubRun;
   /** Set where the client makes the call: its result stands in the place of what {@link invoke} returns. */
   readonly client?: ClientSide;
+  /** Texts that go out with each call and that no one is shown: what a call tells has `[secret]` in their place, as in that of a credential. */
+  readonly secrets?: readonly Secret<string>[];
   /** Calls the user's code. May return a value, a Promise, an Observable or an AsyncIterable. */
   invoke(input: unknown, context: ToolCallContext): unknown;
 }

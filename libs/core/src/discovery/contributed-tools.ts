@@ -81,7 +81,7 @@ export function isRefused(value: unknown): value is RefusedTool {
 }
 
 /** The declaration of a tool that is known by its JSON Schema alone. */
-export interface SourceToolDeclaration extends ToolSettings, Pick<Tool, 'origin' | 'canCall' | 'preview'> {
+export interface SourceToolDeclaration extends ToolSettings, Pick<Tool, 'origin' | 'canCall' | 'preview' | 'secrets'> {
   readonly id: string;
   readonly description: string;
   readonly inputSchema: JSONSchema7;

@@ -17,6 +17,16 @@ import { CallCredentials, discreet, discreetLogger } from './credentials.js';
 import { projected, RedactionError } from './describe.js';
 import { deniedToolMessage } from './resolve-tool.js';
 
+/** Hides the texts that go out with each call of a tool; false where there are none. */
+function withItsSecrets(call: ReadCall): boolean {
+  const { secrets } = call.tool;
+  if (!secrets) return false;
+  const credentials = call.credentials ?? new CallCredentials();
+  for (const secret of secrets) credentials.hide(secret.reveal());
+  advance(call, { credentials });
+  return true;
+}
+
 /** A call's context while code of the application runs in it. Close it when that code is done, or out of time. */
 export interface OpenContext {
   readonly context: ToolCallContext;
@@ -57,6 +67,7 @@ export class CallContextFactory {
   open(call: ReadCall, ask: ToolCallContext['ask'] = refuseQuestion): OpenContext {
     const { request, scope, limits } = call;
     const { toolCallMs: ms } = limits;
+    const mayTellSecrets = this.broker !== undefined || withItsSecrets(call);
     const stoppable = stoppableCall(call, () => link.abort(new Interruption('aborted', STOPPED)));
     const report = new ProgressReport(call, this.logger);
     const transaction = this.transactionFor(call, report, () => link.signal);
@@ -70,7 +81,7 @@ export class CallContextFactory {
       signal: link.signal,
       deadline: new Date(Math.min(Date.now() + ms, END_OF_TIME)),
       idempotencyKey,
-      logger: this.broker ? discreetLogger(this.logger, call) : this.logger,
+      logger: mayTellSecrets ? discreetLogger(this.logger, call) : this.logger,
       progress: (value) => void report.show(value, this.anything),
       ask,
       withdraw: (id, reason) => this.withdraw(id, call, { report, reason }),

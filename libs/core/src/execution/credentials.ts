@@ -13,13 +13,20 @@ const LEAST_CHARACTERS = 4;
  * `[secret]` stands in its place.
  */
 export class CallCredentials {
-  private readonly secrets = new Set<string>();
+  /** The longest first. */
+  private secrets: ReadonlySet<string> = new Set();
 
   /** `assertUsable` throws once the call is over. */
   handOut(credential: Credential, assertUsable: () => void): Credential {
-    const { token } = credential;
-    if (token.length >= LEAST_CHARACTERS) for (const form of formsOf(token)) this.secrets.add(form);
+    this.hide(credential.token);
     return new LeasedCredential(credential, assertUsable);
+  }
+
+  /** Hides a text that the call may tell, such as a header that goes out with it. */
+  hide(secret: string): void {
+    if (secret.length < LEAST_CHARACTERS) return;
+    const forms = [...this.secrets, ...formsOf(secret)];
+    this.secrets = new Set(forms.toSorted((one, other) => other.length - one.length)); // a form may hold another
   }
 
   text(text: string): string {
@@ -85,9 +92,24 @@ export function discreetLogger(logger: LoggerService, call: { readonly credentia
   };
 }
 
-/** As it stands, in a URL, and in JSON. */
+/** As it stands, in a URL, in JSON, and in base64: by itself, and within a longer text such as `user:token`, as far as its own bytes decide the characters. */
 function formsOf(token: string): string[] {
-  return [token, encodeURIComponent(addressable(token)), JSON.stringify(token).slice(1, -1)];
+  const plain = [token, encodeURIComponent(addressable(token)), JSON.stringify(token).slice(1, -1)];
+  const encoded = [Buffer.from(token).toString('base64'), ...[0, 1, 2].map((before) => encodedBehind(token, before))];
+  return [...plain, ...encoded, ...encoded.map(asInUrl)];
+}
+
+const BITS = { ofByte: 8, ofCharacter: 6 } as const;
+
+/** The characters of base64 that a text decides behind so many other bytes, whatever those and what follows are. */
+function encodedBehind(text: string, before: number): string {
+  const bytes = Buffer.concat([Buffer.alloc(before), Buffer.from(text)]);
+  const first = Math.ceil((before * BITS.ofByte) / BITS.ofCharacter);
+  return bytes.toString('base64').slice(first, Math.floor((bytes.length * BITS.ofByte) / BITS.ofCharacter));
+}
+
+function asInUrl(encoded: string): string {
+  return encoded.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '');
 }
 
 /** A credential for the duration of one call: afterwards its token cannot be read, and it never prints. */

@@ -150,7 +150,7 @@ export class OptionTable<Options extends object> {
 }
 
 function problemWith(name: string, rule: AnyRule, value: unknown, option: string): string {
-  const standard = value === undefined ? `It has no "${name}".` : `${option} is ${inWords(value)}.`;
+  const standard = value === undefined ? `It has no "${name}".` : `${option} is ${isSecretName(name) ? unshown(value) : inWords(value)}.`;
   return rule.problem?.(value, option) ?? standard;
 }
 
@@ -158,9 +158,27 @@ function named(text: string, name: string): string {
   return text.replaceAll('*', () => name);
 }
 
+/** Options whose values are secrets, or hold some. */
+const SECRET_NAME = /(?:secret|password|token|credential|cookie|headers|env|key|keys)$/i;
+
+function isSecretName(name: string): boolean {
+  return SECRET_NAME.test(name) && !NO_SECRETS.has(name);
+}
+
+/** Keys that name things. */
+const NO_SECRETS: ReadonlySet<string> = new Set(['idempotencyKey', 'instanceKey', 'primaryKey']);
+
+/** Says of a secret that it is a text, and nothing of it. */
+function unshown(value: unknown): string {
+  return typeof value === 'string' ? (value === '' ? 'an empty text' : 'a text that is not shown') : inWords(value);
+}
+
+/** A password within an address. */
+const PASSWORD_IN_ADDRESS = /(?<=:\/\/)[^\s/@]*@/g;
+
 /** A value as a finding names it, which tells no more than it has to. */
 export function inWords(value: unknown): string {
-  if (typeof value === 'string') return visible(JSON.stringify(value.slice(0, 64)));
+  if (typeof value === 'string') return visible(JSON.stringify(value.replaceAll(PASSWORD_IN_ADDRESS, '…@').slice(0, 64)));
   if (typeof value === 'function') return 'a function';
   if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list';
   return isRecord(value) ? 'an object' : String(value);

@@ -154,9 +154,19 @@ describe('invariant 10: a credential', () => {
     expect(printed).not.toContain('ACME');
   });
 
+  it.each(['', 'a', 'me', 'ada', 'user'])('invariant 10: is not told in base64 behind a name, as in the header of %p', async (name) => {
+    act = ({ token }) => [Buffer.from(`${name}:${token}`).toString('base64'), Buffer.from(`${name}:${token}:more`).toString('base64url')];
+    const { all, content } = await told('read');
+    expect(content).toContain('[secret]');
+    const pieces = [...all.matchAll(/[A-Za-z0-9+/_=-]{4,}/g)].map(([piece]) => Buffer.from(piece, 'base64').toString());
+    expect(pieces.join(' ')).not.toContain('ACME');
+  });
+
   it.each<[string, typeof act]>([
     ['a result', ({ token }) => ({ nested: [`Bearer ${token}`], [token]: 1 })],
     ['a text', ({ token }) => `GET /?key=${encodeURIComponent(token)}`],
+    ['base64', ({ token }) => ({ header: `Basic ${Buffer.from(token).toString('base64')}` })],
+    ['base64 without padding, for an address', ({ token }) => `/?key=${Buffer.from(token).toString('base64url')}`],
     ['JSON in a text', (credential) => JSON.stringify({ token: credential.token })],
     [
       'an exception',

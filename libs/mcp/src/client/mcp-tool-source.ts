@@ -19,6 +19,7 @@ import {
   type NamedServer,
   namedServer,
   prefixOf,
+  secretsOf,
 } from './server-options.js';
 import { PinFile, type ToolDefinition, type ToolPin } from './tool-pins.js';
 
@@ -123,6 +124,7 @@ export class McpToolSource extends ToolSource implements BeforeApplicationShutdo
   private toTool(tool: EnabledTool): Tool {
     const { definition } = tool.pin;
     const { timeoutMs } = this.server.options;
+    const secrets = secretsOf(this.server.options);
     return sourceTool({
       id: tool.id,
       origin: this.origin,
@@ -130,6 +132,7 @@ export class McpToolSource extends ToolSource implements BeforeApplicationShutdo
       inputSchema: definition.inputSchema,
       ...(definition.outputSchema && { outputSchema: definition.outputSchema }),
       ...(timeoutMs !== undefined && { timeoutMs }),
+      ...(secrets.length > 0 && { secrets }),
       invoke: (args, context) => this.call(tool, args, context),
     });
   }

@@ -1,5 +1,5 @@
 import type { OAuthClientProvider } from '@modelcontextprotocol/client';
-import type { RunContext } from '@toolloop/core';
+import { type RunContext, Secret } from '@toolloop/core';
 import {
   BOOLEAN,
   defineOptions,
@@ -65,7 +65,7 @@ export interface McpHttpServer extends AnyServer {
   readonly url: string;
   /** True for a server in the application's own network: its host may have an address that is not public, and may be reached over `http:`. @default false */
   readonly isPrivate?: boolean;
-  /** Further headers of each request. For credentials use `connectionId`. @default none */
+  /** Further headers of each request. For credentials use `connectionId`; of what stands here all the same, no result, error or log line tells the value. @default none */
   readonly headers?: Readonly<Record<string, string>>;
   /** Lets tools declare arguments that are copied into headers of the request (`x-mcp-header`). @default false: such tools stay in quarantine */
   readonly hasHeaderArguments?: boolean;
@@ -227,6 +227,31 @@ function serverFindings(name: string, server: unknown, at: string): Finding[] {
   return [{ at, problem: 'Its name does not fit into the ids of its tools.', remedy }, ...wrong];
 }
 
+/** Names of headers and variables whose values are secrets. */
+const SECRET_NAME = /key|token|secret|pass|credential|auth|cookie|session|signature/i;
+/** Headers that tell nothing. */
+const PLAIN_HEADER = /^(?:accept(?:-.*)?|user-agent|content-type|x-.*version|.*tenant.*)$/i;
+/** A shorter value of another name is a word that results may have for reasons of their own. */
+const LEAST_CHARACTERS = 12;
+
+/** Returns what a server is sent with each call, or starts with, that its answers must not tell: what is a credential by its name, and further headers that could be one. */
+export function secretsOf(options: McpServer): readonly Secret<string>[] {
+  const values = 'url' in options ? secretHeaders(options.headers) : secretVariables(options.env);
+  const parts = values.flatMap((value) => value.split(/\s+/).filter((part) => part.length >= LEAST_CHARACTERS)); // of `Key abc` a server may tell `abc`
+  return [...new Set([...values, ...parts])].map((value) => new Secret(value));
+}
+
+function secretHeaders(headers: McpHttpServer['headers'] = {}): readonly string[] {
+  return Object.entries(headers).flatMap(([name, value]) => {
+    const mayBeSecret = !PLAIN_HEADER.test(name) && value.length >= LEAST_CHARACTERS;
+    return SECRET_NAME.test(name) || mayBeSecret ? value : [];
+  });
+}
+
+function secretVariables(env: McpStdioServer['env'] = {}): readonly string[] {
+  return Object.entries(env).flatMap(([name, value]) => (SECRET_NAME.test(name) ? value : []));
+}
+
 function sharedFindings(
   { tools = [], connectionId, authProvider }: Partial<AnyServer> & Pick<McpHttpServer, 'authProvider'>,
   at: string,
@@ -274,7 +299,7 @@ function stdioFindings(server: Partial<McpStdioServer>, at: string): Finding[] {
   if (args.length === 0 && /\s/.test(command) && !command.includes('/'))
     findings.push({
       at,
-      problem: `Its command ${JSON.stringify(command)} has spaces.`,
+      problem: `Its command "${command.trim().split(/\s/)[0] ?? ''} …" has spaces.`,
       remedy: 'Give the program in command and the rest in args.',
     });
   if ((connectionId === undefined) !== (tokenEnv === undefined))

@@ -1,6 +1,7 @@
 import { PendingError, type PendingService } from '@toolloop/core';
 import type { Respondent } from '@toolloop/core/loop';
 import { type ApprovalRequest, isObject } from '@toolloop/protocol';
+import { type Guesses, MOST_GUESSES } from './guesses.js';
 import type { Asked } from './http-requests.js';
 import type { McpServerOptions } from './server-options.js';
 
@@ -13,28 +14,63 @@ export interface ApprovalAsked {
 interface Answering {
   readonly options: Pick<McpServerOptions, 'approver' | 'verifier'>;
   readonly pending: PendingService;
+  readonly guesses: Guesses;
 }
 
 /**
  * Shows a call to a person and takes the decision. Who visits is asked of the application each time; a token of an MCP client identifies no one here, since the client
- * would approve its own calls with it.
+ * would approve its own calls with it. A visitor who types a word learns nothing of it but where it lets them decide, and is slowed down after some that do not.
  */
-export async function approvalPage(asked: Asked, { approvalId, body }: ApprovalAsked, { options, pending }: Answering): Promise<Response> {
-  const { approver } = options;
-  if (!approver || !METHODS.has(asked.method)) return page(404, '<p>There is no such page.</p>');
+export async function approvalPage(asked: Asked, { approvalId, body }: ApprovalAsked, answering: Answering): Promise<Response> {
+  const { options, guesses } = answering;
+  if (!options.approver || !METHODS.has(asked.method)) return page(404, '<p>There is no such page.</p>');
+  // Another site could send the form in the person's name. It cannot say that it is this one.
+  if (asked.method === 'POST' && asked.header('origin') === undefined) return page(403, '<p>Send the form from this page.</p>');
   const form = formIn(asked, body);
-  const credential = textIn(form['credential']);
-  const refused = await refusal(asked, credential, options);
-  if (refused !== undefined) return page(403, `<p>${refused}</p>`);
+  const visit = { asked, approvalId, credential: textIn(form['credential']), decision: form['decision'] };
+  if (visit.credential === undefined) return (await answered(visit, answering)) ?? page(401, signIn('Who are you?'));
+  const keys = [`address ${asked.address}`, `approval ${approvalId}`];
+  const waitMs = guesses.take(keys);
+  if (waitMs > 0) return tooManyGuesses(waitMs);
+  const answer = await answered(visit, answering);
+  if (!answer) return page(401, signIn('That is not known here, or does not decide about this call.'));
+  guesses.giveBack(keys);
+  return answer;
+}
+
+interface Visit extends Pick<ApprovalAsked, 'approvalId'> {
+  readonly asked: Asked;
+  /** The word that was typed. */
+  readonly credential: string | undefined;
+  readonly decision: unknown;
+}
+
+/** Answers a person whom the application knows; undefined for any other, and where the word of one does not let them see the call: neither tells whether the word is one. */
+async function answered(
+  { asked, approvalId, credential, decision }: Visit,
+  { options, pending }: Answering,
+): Promise<Response | undefined> {
   const { authorization: _, ...headers } = asked.headers;
-  const person = await approver({ headers, ...(credential !== undefined && { credential }) });
-  if (!person) return page(401, signIn(credential === undefined ? 'Who are you?' : 'That is not known here.'));
+  const isClient = credential !== undefined && (await options.verifier.verify(credential)) !== undefined;
+  const person = isClient ? undefined : await options.approver?.({ headers, ...(credential !== undefined && { credential }) });
+  if (!person) return undefined;
   try {
-    return await decided(form['decision'], { approvalId, person, pending, isTyped: credential !== undefined });
+    return await decided(decision, { approvalId, person, pending, isTyped: credential !== undefined });
   } catch (error) {
-    if (error instanceof PendingError) return page(STATUS[error.code], `<p>${escaped(error.message)}</p>`);
-    throw error;
+    if (!(error instanceof PendingError)) throw error;
+    if (credential !== undefined && TELLS_OF_A_WORD.has(error.code)) return undefined;
+    return page(STATUS[error.code], `<p>${escaped(error.message)}</p>`);
   }
+}
+
+/** The errors that anyone with a right word would get for an approval of which they may know nothing. */
+const TELLS_OF_A_WORD: ReadonlySet<PendingError['code']> = new Set(['not_found', 'not_permitted', 'invalid_answer']);
+
+function tooManyGuesses(waitMs: number): Response {
+  const seconds = Math.max(1, Math.ceil(waitMs / 1000));
+  const answer = page(429, `<p>These were ${MOST_GUESSES} tries within a minute. Wait ${seconds} s.</p>`);
+  answer.headers.set('retry-after', String(seconds));
+  return answer;
 }
 
 const METHODS: ReadonlySet<string> = new Set(['GET', 'POST']);
@@ -45,17 +81,6 @@ function formIn({ method }: Asked, body: unknown): Readonly<Record<string, unkno
 
 function textIn(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;
-}
-
-async function refusal(
-  asked: Asked,
-  credential: string | undefined,
-  { verifier }: Pick<McpServerOptions, 'verifier'>,
-): Promise<string | undefined> {
-  // Another site could send the form in the person's name. It cannot say that it is this one.
-  if (asked.method === 'POST' && asked.header('origin') === undefined) return 'Send the form from this page.';
-  const isClient = credential !== undefined && (await verifier.verify(credential)) !== undefined;
-  return isClient ? 'This is the token of an MCP client, which cannot approve its own calls.' : undefined;
 }
 
 interface Deciding {

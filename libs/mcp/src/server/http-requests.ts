@@ -56,6 +56,12 @@ export class Asked {
     return Object.fromEntries(names.map((name) => [name, this.header(name) ?? '']));
   }
 
+  /** The address that it comes from, behind the proxies that the platform trusts; empty where that is not known. */
+  get address(): string {
+    const ip: unknown = Reflect.get(this.exchange.request, 'ip');
+    return typeof ip === 'string' ? ip : (this.exchange.request.socket.remoteAddress ?? '');
+  }
+
   header(name: string): string | undefined {
     const value = this.exchange.request.headers[name];
     return Array.isArray(value) ? value.join(', ') : value;

@@ -8,6 +8,7 @@ import { ConfigurationError, type Finding, InvalidRequestError, isObject } from 
 import { approvalPage } from './approval-page.js';
 import { classified, plainRequest } from './client-transports.js';
 import { type Asked, Authentication, type Exchange, failure, refusedByAddress, respond, type WebAnswer } from './http-requests.js';
+import { Guesses } from './guesses.js';
 import { Offers } from './offers.js';
 import { type ResourceReaders, ServedSessions } from './served-sessions.js';
 import { loopTokenOf, MCP_SERVER, type McpPrincipal, type McpServerOptions, namedToolFindings, namesOf } from './server-options.js';
@@ -32,6 +33,8 @@ export class McpEndpoint implements OnModuleInit, OnApplicationBootstrap, Before
   private readonly names: ReturnType<typeof namesOf>;
   private readonly authentication: Authentication;
   private readonly offers: Offers;
+  /** The words that were typed at the page of approvals. Each process counts its own. */
+  private readonly guesses = new Guesses();
 
   constructor(
     @Inject(MCP_SERVER_OPTIONS) private readonly options: McpServerOptions,
@@ -96,11 +99,11 @@ export class McpEndpoint implements OnModuleInit, OnApplicationBootstrap, Before
 
   /** Answers a person who visits the page of an approval. */
   async approve(exchange: Exchange, approvalId: string): Promise<void> {
-    const { options, pending } = this;
+    const { options, pending, guesses } = this;
     const visit = { approvalId, body: exchange.body };
     await respond(
       exchange,
-      async (asked) => refusedByAddress(asked, this.names) ?? (await approvalPage(asked, visit, { options, pending })),
+      async (asked) => refusedByAddress(asked, this.names) ?? (await approvalPage(asked, visit, { options, pending, guesses })),
     );
   }
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { ClientCredentialsProvider } from '@modelcontextprotocol/client';
+import type { ServerContext } from '@modelcontextprotocol/server';
 import { ConnectionBroker, type Credential, type Policy, type ToolCallContext } from '@toolloop/core';
 import { AuditStore } from '@toolloop/core/stores';
 import { ECHO, ERAS, importing, pinned, said, started, Stranger, type StrangeTool, until } from './strangers.js';
@@ -145,5 +146,46 @@ describe('C8: a server that says where tokens are to be had', () => {
     expect(sources.list()).toMatchObject([{ state: 'unreachable' }]);
     expect((await call('mcp__others__echo', { text: 'a' })).record.status).toBe('failed');
     expect(inner.seen).toEqual([]);
+  });
+});
+
+const heard = ({ http }: ServerContext, name: string): string => http?.req?.headers.get(name) ?? 'none';
+
+describe.each(ERAS)('a header that each request to a server has, of the era of %s,', (era) => {
+  const KEY = 'key-of-our-account-4711';
+  const ECHOES: readonly (readonly [string, StrangeTool['answer']])[] = [
+    ['as it is', (_, context) => said(`You sent ${heard(context, 'x-api-key')}.`)],
+    ['in base64', (_, context) => said(Buffer.from(`acme:${heard(context, 'x-api-key')}`).toString('base64'))],
+    ['without its first word', (_, context) => said(heard(context, 'x-pass').replace('Key ', ''))],
+    ['as a failure', (_, context) => ({ ...said(`${heard(context, 'x-api-key')} may not.`), isError: true })],
+    [
+      'as an error',
+      (_, context) => {
+        throw new Error(`${heard(context, 'x-api-key')} is unknown.`);
+      },
+    ],
+  ];
+
+  it.each(ECHOES)('is told no one where the server says it back %s', async (_, answer) => {
+    const stranger = await Stranger.serve([{ ...ECHO, ...(answer && { answer }) }], era);
+    const headers = { 'x-api-key': KEY, 'x-pass': `Key ${KEY}`, 'x-tenant': 'acme' };
+    const { call, module } = await importing({ servers: { others: stranger.server({ headers }) } });
+    const made = await call('mcp__others__echo', { text: 'a' });
+    const entries = await module.get(AuditStore).read('acme', { from: 1, limit: 10 });
+    const told = JSON.stringify([made, made.record, made.content, entries]);
+    expect(told).toContain('[secret]');
+    const pieces = [...told.matchAll(/[A-Za-z0-9+/_=-]{8,}/g)].map(([piece]) => Buffer.from(piece, 'base64').toString());
+    expect([told, ...pieces].join(' ')).not.toContain('our-account');
+  });
+
+  it('is not taken for a secret where it only says what is asked for', async () => {
+    const stranger = await Stranger.serve(
+      [{ ...ECHO, answer: (_, context) => said(`${heard(context, 'x-tenant')} ${heard(context, 'accept-language')}`) }],
+      era,
+    );
+    const { call } = await importing({
+      servers: { others: stranger.server({ headers: { 'x-tenant': 'acme', 'accept-language': 'de-CH, de;q=0.9' } }) },
+    });
+    expect((await call('mcp__others__echo', { text: 'a' })).ui).toBe('acme de-CH, de;q=0.9');
   });
 });

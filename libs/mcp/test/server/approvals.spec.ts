@@ -225,6 +225,12 @@ async function waiting(server: Partial<McpServerOptions> = { approver }, path = 
   return { desk, url, visit, fetchResult };
 }
 
+/** All that a visitor learns. */
+async function shownIn(answering: Promise<Response>): Promise<readonly unknown[]> {
+  const response = await answering;
+  return [response.status, response.headers.get('content-length'), await response.text()];
+}
+
 describe('the page of an approval', () => {
   it('S13: asks who visits before it shows anything, and takes the decision of those who may', async () => {
     const { url, desk, visit, fetchResult } = await waiting();
@@ -260,7 +266,7 @@ describe('the page of an approval', () => {
 
   it('S13: takes no token of an MCP client, be it typed or in a header, so that a client cannot approve its own calls', async () => {
     const { visit, fetchResult } = await waiting({ approver: careless });
-    expect((await visit({ credential: 'mia', decision: 'approve' })).status).toBe(403);
+    expect((await visit({ credential: 'mia', decision: 'approve' })).status).toBe(401);
     expect((await visit({ decision: 'approve' }, { authorization: 'Bearer mia' })).status).toBe(401);
     expect(await fetchResult()).toContain('waits for an approval');
   });
@@ -281,9 +287,38 @@ describe('the page of an approval', () => {
         headers: { origin: desk.url },
       });
     const shown = await visit({});
-    expect([ids.length, shown.status, await shown.text()]).toEqual([1, 404, expect.not.stringContaining('eve@example.com')]);
-    for (const decision of ['approve', 'deny']) expect((await visit({ decision })).status).toBe(400);
+    expect([ids.length, shown.status, await shown.text()]).toEqual([1, 401, expect.not.stringContaining('eve@example.com')]);
+    for (const decision of ['approve', 'deny']) expect((await visit({ decision })).status).toBe(401);
     expect(await open()).toEqual(ids);
+  });
+
+  it('S13: says the same for a right word and a wrong one where neither decides about the call', async () => {
+    const { url, desk, visit } = await waiting();
+    const at = (id: string, credential: string, more = {}) =>
+      fetch(url.replace(/\w+$/, id), {
+        method: 'POST',
+        body: new URLSearchParams({ credential, ...more }),
+        headers: { origin: desk.url },
+      });
+    const wrong = await shownIn(visit({ credential: 'word of nobody' }));
+    expect(wrong[0]).toBe(401);
+    expect(await shownIn(visit({ credential: 'alice' }))).toEqual(wrong); // the token of a client
+    expect(await shownIn(at('apr_none', 'word of mia'))).toEqual(wrong);
+    expect(await shownIn(at('apr_none', 'word of mia', { decision: 'approve' }))).toEqual(wrong);
+    expect((await visit({ credential: 'word of mia' })).status).toBe(200);
+  });
+
+  it('S13: slows down who tries words: after five that do not count, a right one has to wait, too', async () => {
+    const { visit, fetchResult } = await waiting();
+    for (let tries = 0; tries < 20; tries += 1) expect((await visit({ credential: 'word of mia' })).status).toBe(200); // which counts as no guess
+    const statuses: number[] = [];
+    for (const word of ['a', 'b', 'c', 'd', 'e', 'f']) statuses.push((await visit({ credential: word })).status);
+    expect(statuses).toEqual([401, 401, 401, 401, 401, 429]);
+    const late = await visit({ credential: 'word of mia', decision: 'approve' });
+    expect(late.status).toBe(429);
+    expect(Number(late.headers.get('retry-after'))).toBeGreaterThan(0);
+    expect(await fetchResult()).toContain('waits for an approval');
+    expect((await visit(undefined, { cookie: 'desk=mia' })).status).toBe(200); // the application knows this person by a cookie
   });
 
   it('is not there where the application identifies no people', async () => {
