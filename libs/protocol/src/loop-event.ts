@@ -55,6 +55,7 @@ export type WarningCode =
   | 'unknown_provider'
   | 'empty_answer'
   | 'history_failed'
+  | 'media_refused'
   | 'sink_failed'
   | 'conversation_busy'
   | 'client_tool_refused'

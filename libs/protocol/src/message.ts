@@ -62,6 +62,8 @@ export interface AssistantMessage {
   readonly citations?: readonly Citation[];
   /** Opaque parts a provider wants back verbatim, by provider name. Never shown, never read by the loop. */
   readonly providerData?: Readonly<Record<string, unknown>>;
+  /** The digests of images and files before this answer that its provider refused: later requests of the conversation leave them out. No model reads them. */
+  readonly refusedMedia?: readonly string[];
   /** The entities whose tools the run offered at its end, least recently used first: the next run of the conversation offers them again. No model reads them. */
   readonly entities?: readonly OfferedEntity[];
 }

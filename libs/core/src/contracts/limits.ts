@@ -26,6 +26,11 @@ export interface Limits {
   readonly keptResultBytes: number;
   /** Bytes of the images and files of one result, or of one message from outside. @default 4 MB */
   readonly attachmentBytes: number;
+  /**
+   * Images and files of a request. Beyond that, the oldest are replaced by notes, down to half; those of the newest question and of the newest step are always sent.
+   * @default 10
+   */
+  readonly sentMedia: number;
   /** The most attempts at a call under `onToolError: 'retry'`, the first included. @default 3 */
   readonly attempts: number;
   /** Characters of a tool call id. @default 128 */
@@ -66,6 +71,7 @@ export const DEFAULT_LIMITS: Limits = {
   resultBytes: 32 * 1024,
   keptResultBytes: 8 * 1024 * 1024,
   attachmentBytes: 4 * 1024 * 1024,
+  sentMedia: 10,
   attempts: 3,
   toolCallIdLength: 128,
   offeredTools: 40,
@@ -94,6 +100,7 @@ export const LIMITS = defineOptions<Partial<Limits>>(
     resultBytes: NOT_NEGATIVE,
     keptResultBytes: NOT_NEGATIVE,
     attachmentBytes: NOT_NEGATIVE,
+    sentMedia: NOT_NEGATIVE,
     attempts: NOT_NEGATIVE,
     toolCallIdLength: NOT_NEGATIVE,
     offeredTools: NOT_NEGATIVE,

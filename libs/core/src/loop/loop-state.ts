@@ -112,6 +112,8 @@ export const READ_EVERYTHING: MessageLabels = { returns: 'untrusted', reads: 'pr
 /** An answer of the model, labelled where the model was shown more than the transcript tells, such as the tools of strangers. */
 export interface StepAnswer extends ModelAnswer {
   readonly labels?: MessageLabels;
+  /** The digests of images and files without which the model answered, since its provider refused them. */
+  readonly refusedMedia?: readonly string[];
 }
 
 /** One question to one model, and the tools its answer may call. */
@@ -152,7 +154,8 @@ export function hiddenIn(messages: readonly Message[]): readonly HiddenValue[] {
 }
 
 /** An answer as it stands in the transcript. */
-export function assistantMessage({ text, reasoning, toolCalls, citations, providerData, labels }: StepAnswer): AssistantMessage {
+export function assistantMessage(answer: StepAnswer): AssistantMessage {
+  const { text, reasoning, toolCalls, citations, providerData, refusedMedia, labels } = answer;
   return {
     role: 'assistant',
     ...(labels && { labels }),
@@ -161,6 +164,7 @@ export function assistantMessage({ text, reasoning, toolCalls, citations, provid
     ...(toolCalls.length > 0 && { toolCalls }),
     ...(citations && { citations }),
     ...(providerData && { providerData }),
+    ...(refusedMedia && { refusedMedia }),
   };
 }
 

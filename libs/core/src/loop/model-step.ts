@@ -13,6 +13,7 @@ import type { Toolset } from '../catalog/toolset.js';
 import type { Limits } from '../contracts/limits.js';
 import { Interruption } from '../execution/call-failure.js';
 import { InterruptibleBatches, streamAttempt } from '../models/attempt.js';
+import { digestOf, suspectsIn, withoutMedia } from '../models/left-out-media.js';
 import { RetriedModel } from '../models/wrappers.js';
 import { GrowingAnswerForReader, valueForReader } from '../policy/value-references.js';
 import type { LiveRun } from './live-run.js';
@@ -25,8 +26,36 @@ export interface AskedModel {
   readonly failure?: unknown;
 }
 
-/** Asks the model once, and shows the events of its answer while they come. Never rejects: an answer that was cut short carries its failure. */
-export async function askModel({ step, model, toolset, request }: PreparedStep, live: LiveRun): Promise<AskedModel> {
+/**
+ * Asks the model, and shows the events of its answer while they come. If the provider refuses the request and it carries images or files, it is asked again without those that it may have
+ * refused: the answer says which. Never rejects: an answer that was cut short carries its failure.
+ */
+export async function askModel(prepared: PreparedStep, live: LiveRun): Promise<AskedModel> {
+  const asked = await askOnce(prepared, live);
+  if (asked.failure === undefined || hasBegun(asked.answer)) return asked;
+  const { request } = prepared;
+  for (const suspects of suspectsIn(request.messages, asked.failure).slice(0, MOST_SELECTIONS)) {
+    if (live.signal.aborted) return asked;
+    const refusedMedia = [...new Set(suspects.map(digestOf))];
+    const messages = withoutMedia(request.messages, { refused: new Set(refusedMedia), most: Infinity });
+    const { answer, failure } = await askOnce({ ...prepared, request: { ...request, messages } }, live);
+    if (failure !== undefined && !hasBegun(answer)) continue;
+    await live.emit({ type: 'warning', step: prepared.step, code: 'media_refused', message: MEDIA_REFUSED });
+    return { answer: { ...answer, refusedMedia }, ...(failure !== undefined && { failure }) };
+  }
+  return asked;
+}
+
+/** The most further requests to find out which images or files a provider refuses. */
+const MOST_SELECTIONS = 2;
+
+const MEDIA_REFUSED = 'The provider refused an image or a file of the conversation; it is left out from now on.';
+
+function hasBegun({ text, reasoning, toolCalls }: StepAnswer): boolean {
+  return text !== '' || reasoning !== '' || toolCalls.length > 0;
+}
+
+async function askOnce({ step, model, toolset, request }: PreparedStep, live: LiveRun): Promise<AskedModel> {
   const display = new AnswerDisplay(step, toolset, live);
   const { limits } = live.plan.execution;
   const failure = await readModel(model, request, { signal: live.signal, limits }, (event) => display.take(event));

@@ -95,6 +95,7 @@ const ANSWER = partly<StepAnswer>({
   usage: USAGE,
   answeredBy: optional(TEXT),
   response: optional(partly()),
+  refusedMedia: optional(list(TEXT)),
   labels: LABELS,
 });
 

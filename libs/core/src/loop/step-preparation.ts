@@ -11,6 +11,7 @@ import { Logger } from '../findings/logger.js';
 import { applyInjection } from '../injection/apply-injection.js';
 import { CLIENT_SOURCE } from '../injection/declared-tools.js';
 import { toolNotes } from '../injection/tool-notes.js';
+import { refusedIn, withoutMedia } from '../models/left-out-media.js';
 import { fitted } from '../models/request-fitting.js';
 import { isPermitted } from '../policy/policy-engine.js';
 import { sentMessages } from './history-step.js';
@@ -57,7 +58,13 @@ export class StepPreparation {
     this.warnOfMany(toolset, live);
     const toolChoice = toolChoiceOf(change, toolset, state.step, live);
     const model = change.model === undefined ? live.plan.model : this.settings.modelFor(change.model);
-    const request = { ...requestOf(change, live), messages, tools: toolset.specs, ...(toolChoice !== undefined && { toolChoice }) };
+    const left = { refused: refusedIn(state.messages), most: live.plan.execution.limits.sentMedia };
+    const request = {
+      ...requestOf(change, live),
+      messages: withoutMedia(messages, left),
+      tools: toolset.specs,
+      ...(toolChoice !== undefined && { toolChoice }),
+    };
     return { step: state.step, model, toolset, request: fitted(request, model) };
   }
 
