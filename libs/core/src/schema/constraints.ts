@@ -256,7 +256,7 @@ export function combineConstraints(rules: readonly ValidationRule[]): CombinedCo
   return rules.reduce((combined, rule) => join(combined, rule.holds === 'sometimes' ? typeOnly(rule) : toSchema(rule)), NO_CONSTRAINTS);
 }
 
-/** Joins conditional constraints: they give the type and no bounds, which would refuse values that class-validator accepts. */
+/** Joins conditional constraints: they give the type, and their bounds in words, since a schema with them would refuse values that class-validator accepts. */
 export function combineTypes(rules: readonly ValidationRule[]): CombinedConstraints {
   return rules.reduce((combined, rule) => join(combined, typeOnly(rule)), NO_CONSTRAINTS);
 }
@@ -268,14 +268,46 @@ function toSchema({ name, arguments: values, holds }: ValidationRule): Constrain
 
 function typeOnly(rule: ValidationRule): ConstraintSchema {
   const { types, date, keywords, hint } = toSchema(rule);
-  const words = keywords.enum ? `One of: ${keywords.enum.map(String).join(', ')}.` : hint;
+  const words = [...boundsInWords(keywords), ...[hint ?? []].flat()];
   return {
     keywords: {},
     exact: false,
     ...(types && { types }),
     ...(date !== undefined && { date }),
-    ...(words !== undefined && { hint: words }),
+    ...(words.length > 0 && { hint: words.join(' ') }),
   };
+}
+
+/** The bounds in words, by the keyword that holds them. */
+const BOUNDS: ReadonlyMap<string, (bound: string) => string> = new Map<string, (bound: string) => string>([
+  ['enum', (bound) => `One of: ${bound}.`],
+  ['minimum', (bound) => `At least ${bound}.`],
+  ['maximum', (bound) => `At most ${bound}.`],
+  ['exclusiveMinimum', (bound) => `More than ${bound}.`],
+  ['exclusiveMaximum', (bound) => `Less than ${bound}.`],
+  ['multipleOf', (bound) => `A multiple of ${bound}.`],
+  ['minLength', (bound) => `At least ${bound} characters.`],
+  ['maxLength', (bound) => `At most ${bound} characters.`],
+  ['pattern', (bound) => `Matches /${bound}/.`],
+  ['minItems', (bound) => `At least ${bound} items.`],
+  ['maxItems', (bound) => `At most ${bound} items.`],
+  ['uniqueItems', () => 'No item twice.'],
+  ['minProperties', (bound) => `At least ${bound} properties.`],
+]);
+
+/** The formats in words, of which some stand beside a pattern that says the same at more length. */
+const FORMATS: ReadonlyMap<unknown, string> = new Map([
+  ['uuid', 'A UUID.'],
+  ['ipv4', 'An IPv4 address.'],
+]);
+
+function boundsInWords(keywords: JSONSchema7): readonly string[] {
+  const format = FORMATS.get(keywords.format);
+  if (format !== undefined) return [format];
+  return Object.entries(keywords).flatMap(([keyword, bound]) => {
+    const said = Array.isArray(bound) ? bound.map(String).join(', ') : String(bound);
+    return BOUNDS.get(keyword)?.(said) ?? [];
+  });
 }
 
 function join(combined: CombinedConstraints, next: ConstraintSchema): CombinedConstraints {

@@ -9,11 +9,12 @@ import { Secret } from '../contracts/tool-call.js';
 import { isNotNull, toolFieldIn } from '../decorators/tool-parameters.decorator.js';
 import { CLASS_TO_PLAIN, classValidator, isInstalled, PLAIN_TO_CLASS, transformMetadata } from '../findings/late-packages.js';
 import { boundedExpression } from './patterns.js';
+import { presenceCondition } from './presence-conditions.js';
 
 /** One class-validator decorator on one property. */
 export interface ValidationRule {
   readonly property: string;
-  readonly kind: 'constraint' | 'optional' | 'conditional' | 'nested' | 'promise' | 'allowed';
+  readonly kind: 'constraint' | 'optional' | 'nullable' | 'conditional' | 'nested' | 'promise' | 'allowed';
   /** class-validator's name of the constraint, e.g. `isEmail`; empty for a validator class of the application. */
   readonly name: string;
   readonly arguments: readonly unknown[];
@@ -116,11 +117,15 @@ export function isGiven(_: object, value: unknown): boolean {
   return value !== undefined;
 }
 
-function kindOf({ type, name, constraints }: ValidationMetadata, { IS_OPTIONAL, ValidationTypes }: RuleReader): ValidationRule['kind'] {
+function kindOf(
+  { type, name, constraints, propertyName }: ValidationMetadata,
+  { IS_OPTIONAL, ValidationTypes }: RuleReader,
+): ValidationRule['kind'] {
   switch (type) {
     case ValidationTypes.CONDITIONAL_VALIDATION:
       if (constraints.includes(isNotNull)) return 'allowed'; // the schema says it by its type
-      return name === IS_OPTIONAL || constraints.includes(isGiven) ? 'optional' : 'conditional';
+      if (name === IS_OPTIONAL || constraints.includes(isGiven)) return 'optional';
+      return presenceCondition(constraints[0], propertyName) ?? 'conditional';
     case ValidationTypes.NESTED_VALIDATION:
       return 'nested';
     case ValidationTypes.PROMISE_VALIDATION:

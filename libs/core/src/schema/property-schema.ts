@@ -59,7 +59,7 @@ type Said = ReturnType<typeof saidBy>;
 
 /** Reads all that the rules of a property say in one turn: a thousand tools have twenty thousand of them, which are read before any of this code is warm. */
 function saidBy(rules: readonly ValidationRule[]) {
-  const flags = { optional: false, conditional: false, nested: false, promise: false, inert: false, list: false };
+  const flags = { optional: false, nullable: false, conditional: false, nested: false, promise: false, inert: false, list: false };
   const [own, items, patterns]: ValidationRule[][] = [[], [], []]; // of the value, of the items of an array, and those of @Matches() among them
   const said = { own, items, patterns, ...flags };
   for (const rule of rules) {
@@ -77,7 +77,7 @@ function saidBy(rules: readonly ValidationRule[]) {
 export function propertySchema(property: DtoProperty, nested: NestedSchema): PropertySchema {
   const { rules, input, field } = property;
   const said = saidBy(rules);
-  const nullable = said.conditional || field?.nullable === true;
+  const nullable = said.conditional || said.nullable || field?.nullable === true;
   const { schema: bare, exact, problems } = valueSchema({ property, said, nullable }, nested);
   const given = nullable || acceptsNull(bare) ? property.default : unlessNull(property.default);
   const schema = completed(bare, field, given);

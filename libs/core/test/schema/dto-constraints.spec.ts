@@ -170,8 +170,16 @@ describe('constraints that class-validator has to check too', () => {
     ['NotEquals', [cv.IsInt(), cv.NotEquals(3)], { type: 'integer', description: 'Not 3.' }],
     ['IsNotEmptyObject', [cv.IsNotEmptyObject()], { type: 'object', minProperties: 1, additionalProperties: true }],
     ['groups', [cv.IsString(), cv.MinLength(3, { groups: ['create'] })], { type: 'string', minLength: 3 }],
-    ['a condition of one decorator', [cv.IsString(), cv.MinLength(3, { validateIf: () => false })], { type: 'string' }],
-    ['ValidateIf', [cv.ValidateIf(() => false), cv.IsString(), cv.MinLength(3)], { type: ['string', 'null'] }],
+    [
+      'a condition of one decorator',
+      [cv.IsString(), cv.MinLength(3, { validateIf: () => false })],
+      { type: 'string', description: 'At least 3 characters.' },
+    ],
+    [
+      'ValidateIf',
+      [cv.ValidateIf(() => false), cv.IsString(), cv.MinLength(3)],
+      { type: ['string', 'null'], description: 'At least 3 characters.' },
+    ],
     ['ValidateIf with an enum', [cv.ValidateIf(() => false), cv.IsIn(['a'])], { type: ['string', 'null'], description: 'One of: a.' }],
     ['a validator of the application', [cv.IsString(), cv.Validate(Odd)], { type: 'string' }],
     [
