@@ -5,6 +5,7 @@ export type {
   Condition,
   EntityModel,
   FieldKind,
+  LinkQuery,
   ResourceAggregate,
   ResourceField,
   ResourceOrder,
@@ -15,7 +16,7 @@ export type {
   ResourceValue,
 } from './resource-gateway.js';
 export { rowSecurityStatements } from './row-level-security.js';
-export type { TenantRole, TenantTable } from './row-level-security.js';
+export type { TableEnd, TenantRole, TenantTable } from './row-level-security.js';
 export { SqlResourceGateway } from './sql-gateway.js';
 export type { SqlGatewayOptions, Tenancy } from './sql-gateway.js';
 export { ResourcePolicy } from './resource-policy.js';

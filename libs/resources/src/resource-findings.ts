@@ -3,6 +3,7 @@ import type { Finding } from '@toolloop/core';
 import { nearestName } from '@toolloop/core/internal';
 import { keysOf } from './read-action.js';
 import { type EntityShape, type EntityShapes, namesFindings } from './resource.js';
+import { isReference } from './write-input.js';
 import type { EntityModel, ResourceField } from './resource-gateway.js';
 import {
   ACTION_NAMES,
@@ -65,6 +66,12 @@ function entityFindings(at: string, declaration: ResourceDeclaration, { model, f
       problem: `${name} exposes its tenant.`,
       remedy: `Remove @Expose() from "${model.tenant}": who a call acts for is no one's to choose.`,
     });
+  if (model.unkeptTree !== undefined && writes.length > 0)
+    findings.push({
+      at,
+      problem: `It has the action "${writes.join('", "')}", and ${name} is a ${model.unkeptTree}, whose places only TypeORM's \`save()\` keeps.`,
+      remedy: 'Leave the action out, and write a method of your own, or make it a closure table: @Tree("closure-table").',
+    });
   if (declaration.shared && model.tenant !== undefined)
     findings.push({ at, problem: `It is shared, and ${name} has a tenant.`, remedy: 'Remove `shared`.' });
   if (declaration.shared && writes.length > 0)
@@ -95,12 +102,21 @@ function actionFindings(at: string, name: ActionName, options: object, shape: En
   ];
 }
 
-/** A relation is followed and loaded by a key of one field: without it nothing would be found, and nothing said. */
+/** A relation is followed and loaded by a key of one field, to rows of one entity: without it nothing would be found, and nothing said. */
 function keyFindings(at: string, { relations: followed }: ReadOptions, { model, relations }: EntityShape, shapes: EntityShapes): Finding[] {
   return [...relations.values()]
     .filter(({ name }) => followed?.includes(name) ?? true)
-    .flatMap(({ name, target, many }) => {
-      const keyless = [...(many ? [model] : []), shapes.find(target)?.model]
+    .flatMap((relation) => {
+      const { name, target, isOfSeveral = false } = relation;
+      if (isOfSeveral)
+        return [
+          {
+            at,
+            problem: `It follows "${name}", which leads to rows of several entities.`,
+            remedy: 'Leave the relation out: { relations: […] }.',
+          },
+        ];
+      const keyless = [...(isReference(relation) ? [] : [model]), shapes.find(target)?.model]
         .filter((one) => one !== undefined)
         .find(({ key }) => key === undefined);
       if (!keyless) return [];
@@ -134,7 +150,7 @@ function inputFindings(
   { model, owners }: EntityShape,
 ): Finding[] {
   const fields = [...model.fields.keys()].filter((name) => name !== model.tenant && name !== model.version);
-  const ones = [...model.relations.values()].filter(({ many }) => !many).map(({ name }) => name);
+  const ones = [...model.relations.values()].filter(isReference).map(({ name }) => name);
   const known = [...fields, ...ones];
   const taken = Object.keys(given).filter((name) => known.includes(name));
   return [
@@ -161,7 +177,15 @@ function inputFindings(
 /** Finds a column that is accepted and that no input can set. */
 function setFindings(at: string, action: 'create' | 'update', field: ResourceField | undefined, { version }: EntityModel): Finding[] {
   if (!field || field.name === version) return [];
-  const { name, isSet, onlyIn = action } = field;
+  const { name, isSet, onlyIn = action, keyOf } = field;
+  if (keyOf !== undefined)
+    return [
+      {
+        at,
+        problem: `It accepts "${name}", the column of "${keyOf}", whose rows are not looked up in the tenant.`,
+        remedy: `Accept "${keyOf}", which takes the same key.`,
+      },
+    ];
   const remedy = 'Leave it out of `accept`. If the application has to set it, do so in `change`.';
   if (isSet === 'always') return [{ at, problem: `It accepts "${name}", which the database or the ORM sets itself.`, remedy }];
   return onlyIn === action

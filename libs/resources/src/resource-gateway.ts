@@ -26,6 +26,8 @@ export interface ResourceField {
   readonly isSet?: 'always' | 'unless_given';
   /** The one write in which the ORM takes a value for it. @default both */
   readonly onlyIn?: 'create' | 'update';
+  /** The relation to one whose key it is: it is read, and the relation is written. */
+  readonly keyOf?: string;
   /** `true` if its values cannot be told apart as precisely as the database stores them, so that no cursor can be made of them. */
   readonly imprecise?: boolean;
 }
@@ -49,8 +51,10 @@ export interface ResourceRelation {
   readonly many: boolean;
   readonly nullable: boolean;
   readonly hidden: boolean;
-  /** The relation of the target that leads back from many. Absent of a relation to one, and where a table stands between the two. */
+  /** The relation of the target that leads back, where the target has the key of the row. Absent where the row has that of the target, and where a table stands between the two. */
   readonly back?: string;
+  /** `true` if it leads to rows of several entities, which no resource follows. */
+  readonly isOfSeveral?: boolean;
   readonly description?: string;
 }
 
@@ -69,6 +73,8 @@ export interface EntityModel {
   readonly version?: string;
   /** The field that names the tenant of a row. */
   readonly tenant?: string;
+  /** Set if the ORM keeps the places of its rows in a tree in a way that a gateway cannot, so that no tool writes to it: the name of that way. */
+  readonly unkeptTree?: string;
 }
 
 /** Names the unique keys of an entity as {@link EntityModel} has them. */
@@ -135,6 +141,15 @@ export interface ResourceQuery {
   readonly fields?: readonly string[];
 }
 
+/** The pairs that are asked for of a relation over a table of its own. */
+export interface LinkQuery {
+  /** The keys of the rows from which it leads. */
+  readonly keys: readonly ResourceValue[];
+  /** The rows of the target that count. */
+  readonly where: Condition;
+  readonly limit: number;
+}
+
 export const AGGREGATE_KINDS = ['count', 'sum', 'avg', 'min', 'max', 'list'] as const;
 
 /** A value that is made of one field of many rows. */
@@ -161,6 +176,11 @@ export interface ResourceSession {
    * what a read of an ORM takes.
    */
   values(model: EntityModel, query: ResourceQuery, names: readonly string[]): Promise<readonly Record<string, unknown>[]>;
+  /**
+   * Finds which rows a relation over a table of its own leads to: pairs of the key of one of these rows and that of a row of the target that meets the condition, in the order of
+   * the latter.
+   */
+  links(model: EntityModel, relation: string, query: LinkQuery): Promise<readonly (readonly [near: unknown, far: unknown])[]>;
   count(model: EntityModel, where: Condition): Promise<number>;
   exists(model: EntityModel, where: Condition): Promise<boolean>;
   aggregate(model: EntityModel, where: Condition, aggregate: ResourceAggregate): Promise<JsonValue>;
@@ -218,8 +238,8 @@ export abstract class ResourceGateway {
   /** Returns the model of an entity; undefined for a class that the ORM does not know. */
   abstract describe(entity: Type): EntityModel | undefined;
 
-  /** Returns what keeps tenants from being safe in the database as it is: roles, row level security, columns. */
-  abstract findings(models: readonly EntityModel[]): Promise<readonly Finding[]>;
+  /** Returns what keeps tenants from being safe in the database as it is: roles, row level security, columns. `shared` are entities whose rows are those of all tenants. */
+  abstract findings(models: readonly EntityModel[], shared?: readonly EntityModel[]): Promise<readonly Finding[]>;
 
   /** Runs `work` in one transaction of a tenant, which is rolled back where it rejects; in another one where the connection was lost before the commit. */
   abstract transaction<Result>(scope: ResourceScope, work: (session: ResourceSession) => Promise<Result>): Promise<Result>;

@@ -23,7 +23,7 @@ import { resourceFindings, tenantWarnings } from './resource-findings.js';
 import { type Condition, type EntityModel, ResourceGateway } from './resource-gateway.js';
 import type { ResourcePolicy } from './resource-policy.js';
 import { SqlResourceGateway } from './sql-gateway.js';
-import { type ActionName, actionsOf, resourceOf } from './tool-resource.decorator.js';
+import { type ActionName, actionsOf, type ResourceDeclaration, resourceOf } from './tool-resource.decorator.js';
 import { writeTool } from './write-action.js';
 
 const logger = new Logger('Resources');
@@ -84,7 +84,7 @@ export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
 
   /** @throws {ConfigurationError} With what keeps tenants from being safe in the database as it is now, when its migrations have run. */
   async onApplicationBootstrap(): Promise<void> {
-    const findings = await this.gateway.findings(this.tenantModels());
+    const findings = await this.gateway.findings(this.tenantModels(), this.sharedModels());
     if (findings.length > 0) throw new ConfigurationError(findings);
   }
 
@@ -148,8 +148,8 @@ export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
 
   /** The entities whose rows are a tenant's: those of resources, and those that their relations lead to. Known before the start, which waits for their tables to be protected. */
   tenantModels(): readonly EntityModel[] {
-    const declared = this.features().flatMap(({ types }) => types.flatMap((type) => resourceOf(type) ?? []));
-    const shared = new Set(declared.filter(({ shared: isShared }) => isShared).map(({ entity }) => entity));
+    const declared = this.declarations();
+    const shared = new Set(this.sharedModels().map(({ entity }) => entity));
     const models = new Set<EntityModel>();
     for (const { entity } of declared) {
       const shape = this.shapes.find(entity);
@@ -159,6 +159,16 @@ export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
       for (const target of targets) models.add(target);
     }
     return [...models].filter(({ entity }) => !shared.has(entity));
+  }
+
+  /** The entities whose rows are those of all tenants. */
+  sharedModels(): readonly EntityModel[] {
+    const shared = this.declarations().filter(({ shared: isShared }) => isShared);
+    return [...new Set(shared.flatMap(({ entity }) => this.shapes.find(entity)?.model ?? []))];
+  }
+
+  private declarations(): readonly ResourceDeclaration[] {
+    return this.features().flatMap(({ types }) => types.flatMap((type) => resourceOf(type) ?? []));
   }
 }
 
@@ -174,11 +184,9 @@ export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
  */
 export function rowSecurityMigration(app: Pick<INestApplicationContext, 'get'>): string {
   const gateway: ResourceGateway = app.get(ResourceGateway);
-  const entities = app
-    .get(ResourceRegistrar)
-    .tenantModels()
-    .map(({ entity }) => entity);
-  const statements = gateway instanceof SqlResourceGateway ? gateway.statements(entities) : [];
+  const registrar = app.get(ResourceRegistrar);
+  const [entities = [], shared] = [registrar.tenantModels(), registrar.sharedModels()].map((models) => models.map(({ entity }) => entity));
+  const statements = gateway instanceof SqlResourceGateway ? gateway.statements(entities, shared) : [];
   if (statements.length === 0) throw new ConfigurationError([WITHOUT_ROW_SECURITY]);
   return statements.map((statement) => `${statement};\n`).join('');
 }

@@ -5,8 +5,19 @@ export interface TenantTable {
   readonly entity: string;
   readonly table: string;
   readonly schema?: string;
-  /** Absent where another table knows the tenant: then the application writes the policy of the table. */
+  /** Absent where another table knows the tenant: then its ends do, or the application writes the policy of the table. */
   readonly column?: string;
+  /** The rows that a row of a join table, or of the closure of a tree, stands between: it is of the tenant that sees all of them. */
+  readonly ends?: readonly TableEnd[];
+  /** `true` if the rows are those of all tenants: the role may read them, and nothing else is changed. */
+  readonly isShared?: boolean;
+}
+
+/** One end of a join table: the table that it refers to, and its columns with those that they refer to. */
+export interface TableEnd {
+  readonly table: string;
+  readonly schema?: string;
+  readonly columns: readonly (readonly [own: string, theirs: string])[];
 }
 
 /** The role in which tools work, and the setting that has their tenant. */
@@ -32,17 +43,32 @@ export function rowSecurityStatements(tables: readonly TenantTable[], { role, se
   ];
 }
 
-function tableStatements({ table, schema, column }: TenantTable, role: string, setting: string): string[] {
-  const name = schema === undefined ? quoted(table) : `${quoted(schema)}.${quoted(table)}`;
-  const own = column !== undefined && `${quoted(column)}::text = current_setting(${literal(setting)}, true)`;
+function tableStatements(table: TenantTable, role: string, setting: string): string[] {
+  const name = nameOf(table);
+  if (table.isShared) return [`grant select on ${name} to ${role}`];
+  const own = ownRows(table, setting);
   return [
     `grant select, insert, update, delete on ${name} to ${role}`,
     `alter table ${name} enable row level security`,
     `alter table ${name} force row level security`,
-    ...(own === false
+    ...(own === undefined
       ? []
       : [`drop policy if exists ${POLICY} on ${name}`, `create policy ${POLICY} on ${name} using (${own}) with check (${own})`]),
   ];
+}
+
+/** The condition on the rows of a tenant; undefined if only the application knows it. The policies of the ends hold within it. */
+function ownRows({ table, column, ends = [] }: TenantTable, setting: string): string | undefined {
+  if (column !== undefined) return `${quoted(column)}::text = current_setting(${literal(setting)}, true)`;
+  const seen = ends.map((end) => {
+    const columns = end.columns.map(([own, theirs]) => `seen.${quoted(theirs)} = ${quoted(table)}.${quoted(own)}`);
+    return `exists (select from ${nameOf(end)} seen where ${columns.join(' and ')})`;
+  });
+  return seen.length === 0 ? undefined : seen.join(' and ');
+}
+
+function nameOf({ table, schema }: Pick<TenantTable, 'table' | 'schema'>): string {
+  return schema === undefined ? quoted(table) : `${quoted(schema)}.${quoted(table)}`;
 }
 
 function quoted(identifier: string): string {
@@ -64,6 +90,7 @@ interface TableRow {
   readonly relforcerowsecurity: boolean;
   readonly is_owner: boolean;
   readonly policies: number;
+  readonly may_read: boolean;
 }
 
 const REMEDY = 'Put what rowSecurityMigration(app) of @toolloop/resources returns into a migration of the application, and run it.';
@@ -94,20 +121,23 @@ function roleFindings(role: string, row: RoleRow): Finding[] {
   return problems.filter(([isProblem]) => isProblem).map(([, problem]) => ({ at, problem, remedy: REMEDY }));
 }
 
-async function tableFindings(ask: Ask, { entity, table, schema }: TenantTable, role: string): Promise<Finding[]> {
+async function tableFindings(ask: Ask, table: TenantTable, role: string): Promise<Finding[]> {
   const [row] = await ask<TableRow>(
     `select relrowsecurity, relforcerowsecurity, pg_get_userbyid(relowner) = ? as is_owner,
-      (select count(*)::int from pg_policy where polrelid = c.oid) as policies
+      (select count(*)::int from pg_policy where polrelid = c.oid) as policies,
+      coalesce((select has_any_column_privilege(oid, c.oid, 'select') from pg_roles where rolname = ?), true) as may_read
     from pg_class c where c.oid = to_regclass(?)`,
-    [role, schema === undefined ? quoted(table) : `${quoted(schema)}.${quoted(table)}`],
+    [role, role, nameOf(table)],
   );
-  const at = `${entity} (table "${table}")`;
+  const at = `${table.entity} (table "${table.table}")`;
   if (!row)
     return [{ at, problem: 'There is no such table in the database.', remedy: 'Run the migrations of the application before it starts.' }];
+  const { isShared = false } = table;
   const problems = [
-    [row.is_owner, `The role "${role}" owns it, and could switch its row level security off.`],
-    [!row.relrowsecurity || !row.relforcerowsecurity, 'Its row level security is not enabled and forced.'],
-    [row.policies === 0, 'It has no policy, so no tenant would see a row.'],
+    [row.is_owner && !isShared, `The role "${role}" owns it, and could switch its row level security off.`],
+    [!row.may_read, `The role "${role}" may not read it: the grant is missing.`],
+    [!isShared && !(row.relrowsecurity && row.relforcerowsecurity), 'Its row level security is not enabled and forced.'],
+    [!isShared && row.policies === 0, 'It has no policy, so no tenant would see a row.'],
   ] as const;
   return problems.filter(([isProblem]) => isProblem).map(([, problem]) => ({ at, problem, remedy: REMEDY }));
 }

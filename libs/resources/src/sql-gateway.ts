@@ -51,30 +51,38 @@ export abstract class SqlResourceGateway<Manager> extends ResourceGateway {
     return this.models.get(entity);
   }
 
-  override async findings(models: readonly EntityModel[]): Promise<readonly Finding[]> {
+  override async findings(models: readonly EntityModel[], shared: readonly EntityModel[] = []): Promise<readonly Finding[]> {
     const { role, property } = this.tenancy;
     if (!this.hasRowSecurity) return [...(await this.escapeFindings()), ...models.flatMap((model) => columnFindings(model, property))];
     if (role === undefined) return [WITHOUT_ROLE];
-    return rowSecurityFindings(
-      (sql, values) => this.ask(sql, values),
-      models.map((model) => this.tableOf(model)),
-      role,
-    );
+    return rowSecurityFindings((sql, values) => this.ask(sql, values), this.tablesOf(models, shared), role);
   }
 
   /**
-   * Returns the statements that protect the tables of these entities, to be put into a migration of the application; they can be run again. None on a database without row
-   * level security.
+   * Returns the statements that protect the tables of these entities, with the join tables of the relations that they expose and the closures of their trees, to be put into a migration
+   * of the application; they can be run again. None on a database without row level security.
+   *
+   * @param shared entities whose rows are those of all tenants: the role may read them. Default: none
    */
-  statements(entities: readonly Type[]): readonly string[] {
+  statements(entities: readonly Type[], shared: readonly Type[] = []): readonly string[] {
     const { role, setting } = this.tenancy;
     if (role === undefined || !this.hasRowSecurity) return [];
-    const models = entities.flatMap((entity) => this.describe(entity) ?? []);
-    return rowSecurityStatements(
-      models.map((model) => this.tableOf(model)),
-      { role, setting },
-    );
+    const [own, others] = [entities, shared].map((types) => types.flatMap((entity) => this.describe(entity) ?? []));
+    return rowSecurityStatements(this.tablesOf(own ?? [], others ?? []), { role, setting });
   }
+
+  /** The tables of entities, and those that their relations and trees need, each once. */
+  private tablesOf(models: readonly EntityModel[], shared: readonly EntityModel[]): readonly TenantTable[] {
+    const own = models.map((model) => this.tableOf(model));
+    const tables = new Map(
+      [...own, ...models.flatMap((model) => this.linkTablesOf(model))].toReversed().map((table) => [keyOf(table), table]),
+    );
+    const read = shared.map((model) => ({ ...this.tableOf(model), isShared: true }));
+    return [...[...tables.values()].toReversed(), ...read.filter((table) => !tables.has(keyOf(table)))];
+  }
+
+  /** The tables by which the rows of an entity are related, beside those of entities. */
+  protected abstract linkTablesOf(model: EntityModel): readonly TenantTable[];
 
   /**
    * Runs the work of a tool of your own in one transaction of its tenant, with an entity manager of its own: in that of the call where the tool changes things, so that
@@ -169,6 +177,10 @@ const WITHOUT_ESCAPES: Finding = {
   remedy:
     "Take it out: SET GLOBAL sql_mode = REPLACE(@@GLOBAL.sql_mode, 'NO_BACKSLASH_ESCAPES', ''), and likewise in the configuration of the server or of the connection.",
 };
+
+function keyOf({ schema = '', table }: TenantTable): string {
+  return JSON.stringify([schema, table]);
+}
 
 function columnFindings({ entity, tenant }: EntityModel, property: string): Finding[] {
   if (tenant !== undefined) return [];

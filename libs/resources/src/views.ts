@@ -34,8 +34,13 @@ const MOST_RELATED = 500;
 function columnsFor(access: ResourceAccess, { select, load = [] }: ViewTerms): readonly string[] | undefined {
   const { model } = access.shape;
   if (!select || select.some((name) => !model.fields.has(name))) return undefined;
-  const ones = load.filter((name) => model.relations.get(name)?.many === false);
+  const ones = load.filter((name) => isHere(model.relations.get(name)));
   return [...new Set([...select, ...ones, ...identityOf(model)])];
+}
+
+/** Tells whether a row has the key of the row that a relation leads to. */
+function isHere(relation: ResourceRelation | undefined): boolean {
+  return relation?.many === false && relation.back === undefined;
 }
 
 /** The fields without which an entity's own tools would not know the instance, but for a key that a rule hides from the actor. */
@@ -130,35 +135,58 @@ interface Loading {
 async function relatedViews(session: ResourceSession, rows: readonly object[], loading: Loading): Promise<(row: object) => unknown> {
   const { model, relation, target } = loading;
   const { model: targetModel } = target.shape;
-  const near = relation.many ? model.key : relation.name;
-  const far = relation.many ? relation.back : targetModel.key;
-  if (near === undefined || far === undefined || targetModel.key === undefined) return () => undefined;
+  const isOverTable = relation.many && relation.back === undefined;
+  const near = relation.many || relation.back !== undefined ? model.key : relation.name;
+  if (near === undefined || targetModel.key === undefined) return () => undefined; // a finding at start
   const keys = [...new Set(rows.map((row) => session.valueOf(model, row, near)))].filter(isKey);
-  const found =
-    keys.length === 0
-      ? []
-      : await session.find(targetModel, { where: conditionOn(loading, keys), order: [], limit: MOST_RELATED + 1, offset: 0 });
-  if (found.length > MOST_RELATED) {
-    const message = `brings more than ${MOST_RELATED} rows. Read fewer rows at once.`;
-    throw new ToolError('Too many related rows.', { problems: [{ pointer: '/load', message: `"${relation.name}" ${message}` }] });
-  }
-  const views = await toViews(session, found, target);
-  const byKey = new Map<string, object[]>();
-  for (const [index, row] of found.entries()) {
-    const key = String(session.valueOf(targetModel, row, far));
-    byKey.set(key, [...(byKey.get(key) ?? []), ...views.slice(index, index + 1)]);
-  }
+  const found = keys.length === 0 ? [] : await (isOverTable ? linkedRows : referringRows)(session, keys, loading);
+  const rowsOf = [...new Set(found.map(([, row]) => row))];
+  const views = await toViews(session, rowsOf, target);
+  const viewOf = new Map(rowsOf.map((row, index) => [row, views[index]] as const));
+  const byKey = new Map<string, unknown[]>();
+  for (const [key, row] of found) byKey.set(key, [...(byKey.get(key) ?? []), viewOf.get(row)]);
   return (row) => {
     const own = byKey.get(String(session.valueOf(model, row, near))) ?? [];
     return relation.many ? own : (own[0] ?? null);
   };
 }
 
-function conditionOn({ relation, target }: Loading, keys: readonly ResourceValue[]): Condition {
+/** A row of the target with the key, as text, of the row to which it belongs. */
+type RelatedRow = readonly [key: string, row: object];
+
+/** The rows that refer to one of the keys, or have one of them. */
+async function referringRows(session: ResourceSession, keys: readonly ResourceValue[], loading: Loading): Promise<readonly RelatedRow[]> {
+  const { relation, target } = loading;
+  const { model } = target.shape;
+  const far = relation.back ?? model.key ?? '';
+  const condition: Condition =
+    relation.back === undefined ? where(far, 'in', keys) : { kind: 'field', field: far, operator: 'in', value: keys };
+  const order = relation.many && model.key !== undefined ? [{ field: model.key, descending: false }] : [];
+  const found = await session.find(model, { where: all([target.rows, condition]), order, limit: MOST_RELATED + 1, offset: 0 });
+  assertFew(found.length, relation);
+  return found.map((row) => [String(session.valueOf(model, row, far)), row]);
+}
+
+/** The rows to which a table of the relation's own leads from the keys. */
+async function linkedRows(session: ResourceSession, keys: readonly ResourceValue[], loading: Loading): Promise<readonly RelatedRow[]> {
+  const { model, relation, target } = loading;
   const { key = '' } = target.shape.model;
-  const { back } = relation;
-  const related: Condition = back === undefined ? where(key, 'in', keys) : { kind: 'field', field: back, operator: 'in', value: keys };
-  return all([target.rows, related]);
+  const links = await session.links(model, relation.name, { keys, where: target.rows, limit: MOST_RELATED + 1 });
+  assertFew(links.length, relation);
+  const fars = [...new Set(links.map(([, far]) => far))].filter(isKey);
+  const query = { where: all([target.rows, where(key, 'in', fars)]), order: [], limit: MOST_RELATED, offset: 0 };
+  const found = fars.length === 0 ? [] : await session.find(target.shape.model, query);
+  const byKey = new Map(found.map((row) => [String(session.valueOf(target.shape.model, row, key)), row]));
+  return links.flatMap(([near, far]): readonly RelatedRow[] => {
+    const row = byKey.get(String(far));
+    return row ? [[String(near), row]] : [];
+  });
+}
+
+function assertFew(count: number, { name }: ResourceRelation): void {
+  if (count <= MOST_RELATED) return;
+  const message = `brings more than ${MOST_RELATED} rows. Read fewer rows at once.`;
+  throw new ToolError('Too many related rows.', { problems: [{ pointer: '/load', message: `"${name}" ${message}` }] });
 }
 
 /** Tells whether a value can identify a row. */

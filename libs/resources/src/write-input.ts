@@ -229,8 +229,12 @@ function acceptedParts(
   shapes: EntityShapes,
   { accept, action }: WriteOptions & Pick<ResourceWrite, 'action'>,
 ): readonly AcceptedPart[] {
-  const isOwn = ({ name, kind, hasDefault, isSet }: ResourceField): boolean =>
-    isSet === undefined && !owners.has(name) && kind !== 'json' && (name !== model.key || (action === 'create' && !hasDefault));
+  const isOwn = ({ name, kind, hasDefault, isSet, keyOf }: ResourceField): boolean =>
+    isSet === undefined &&
+    keyOf === undefined &&
+    !owners.has(name) &&
+    kind !== 'json' &&
+    (name !== model.key || (action === 'create' && !hasDefault));
   const names = accept ?? [...[...fields.values()].filter(isOwn).map(({ name }) => name), ...relations.keys()];
   return names.flatMap((name) => {
     const field = model.fields.get(name);
@@ -247,9 +251,14 @@ function fieldPart(field: ResourceField): AcceptedPart {
 
 function relationPart(relation: ResourceRelation, shapes: EntityShapes): readonly AcceptedPart[] {
   const { name, nullable } = relation;
-  const target = relation.many ? undefined : shapes.find(relation.target)?.model;
+  const target = isReference(relation) ? shapes.find(relation.target)?.model : undefined;
   const key = target?.key === undefined ? undefined : target.fields.get(target.key);
   return key ? [{ name, field: key, relation, isNeeded: !nullable, isNullable: nullable }] : [];
+}
+
+/** Tells whether a row has the key of the row that a relation leads to. */
+export function isReference({ many, back, isOfSeveral = false }: ResourceRelation): boolean {
+  return !many && back === undefined && !isOfSeveral;
 }
 
 /** @throws {ToolError} Where there are problems. */

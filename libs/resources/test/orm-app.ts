@@ -12,17 +12,21 @@ import { ScriptedModel } from '@toolloop/testing';
 import { DataSource } from 'typeorm';
 import { inMemory } from '../../durable/test/databases.js';
 import { textOf } from './shop.js';
+import { createMariaDb } from './typeorm-storage.js';
 
 /** An ORM on the database of the calls: its module for entities that are declared for it, its gateway, and how its tables are made. */
 export interface Orm {
-  readonly name: string;
+  /** `false` if its database has none, and the gateway alone keeps tenants apart. */
+  readonly hasRowSecurity: boolean;
   module(entities: readonly Type[]): DynamicModule | Promise<DynamicModule>;
   gateway(role: string): ReturnType<typeof mikroOrmGateway> | ReturnType<typeof typeOrmGateway>;
   makeTables(module: TestingModule): Promise<void>;
+  /** Asks as the owner of the tables. */
+  sql<Row extends object>(module: TestingModule, statement: string): Promise<readonly Row[]>;
 }
 
 export const MIKRO_ORM: Orm = {
-  name: 'MikroORM',
+  hasRowSecurity: true,
   module: (entities) =>
     MikroOrmModule.forRootAsync({
       driver: PostgreSqlDriver,
@@ -37,6 +41,7 @@ export const MIKRO_ORM: Orm = {
     }),
   gateway: (role) => mikroOrmGateway({ tenancy: { role } }),
   makeTables: (module) => module.get(MikroORM).schema.update(),
+  sql: (module, statement) => module.get(Database).query(statement),
 };
 
 @Module({})
@@ -49,7 +54,7 @@ class DataSourceModule implements OnApplicationShutdown {
 }
 
 export const TYPE_ORM: Orm = {
-  name: 'TypeORM',
+  hasRowSecurity: true,
   module: (entities) => ({
     module: DataSourceModule,
     global: true,
@@ -71,6 +76,20 @@ export const TYPE_ORM: Orm = {
   }),
   gateway: (role) => typeOrmGateway({ tenancy: { role } }),
   makeTables: (module) => module.get(DataSource).synchronize(),
+  sql: (module, statement) => module.get(Database).query(statement),
+};
+
+/** TypeORM on a MariaDB of its own, beside the calls in memory. */
+export const TYPE_ORM_ON_MARIADB: Orm = {
+  ...TYPE_ORM,
+  hasRowSecurity: false,
+  module: async (entities) => {
+    const options = await createMariaDb();
+    const opened = (): Promise<DataSource> => new DataSource({ ...options, entities: [...entities] }).initialize();
+    return { module: DataSourceModule, global: true, providers: [{ provide: DataSource, useFactory: opened }], exports: [DataSource] };
+  },
+  gateway: () => typeOrmGateway(),
+  sql: (module, statement) => module.get(DataSource).query(statement),
 };
 
 interface OrmAppOptions {
@@ -85,23 +104,27 @@ const ROLE = 'toolloop_test_orm';
 
 /** An application of two tenants over entities of any kind, whose tables are protected by the migration that it prints. */
 export class OrmApp {
-  private constructor(readonly module: TestingModule) {}
+  private constructor(
+    readonly module: TestingModule,
+    private readonly orm: Orm,
+  ) {}
 
   static async start({ orm, entities, resources, prepare }: OrmAppOptions): Promise<OrmApp> {
     const module = await Test.createTestingModule({
       imports: [
-        DurableModule.forRoot(await inMemory()),
-        orm.module(entities),
+        ...(orm.hasRowSecurity ? [DurableModule.forRoot(await inMemory())] : []),
+        await orm.module(entities),
         ResourceToolsModule.forRoot({ gateway: orm.gateway(ROLE) }),
         ResourceToolsModule.forFeature(resources),
         ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: { allow: ['*'], flow: 'off' } }),
       ],
     }).compile();
     module.useLogger(false);
-    const app = new OrmApp(module);
+    const app = new OrmApp(module, orm);
     try {
       await orm.makeTables(module);
-      for (const statement of rowSecurityMigration(module).split(';\n')) if (statement !== '') await app.sql(statement);
+      const statements = orm.hasRowSecurity ? rowSecurityMigration(module).split(';\n') : [];
+      for (const statement of statements.filter((one) => one !== '')) await app.sql(statement);
       await prepare?.((statement) => app.sql(statement));
       await module.init();
     } catch (error) {
@@ -117,7 +140,7 @@ export class OrmApp {
 
   /** Asks as the owner of the tables. */
   sql<Row extends object>(statement: string): Promise<readonly Row[]> {
-    return this.module.get(Database).query<Row>(statement);
+    return this.orm.sql<Row>(this.module, statement);
   }
 
   call(tool: string, args: JsonObject = {}, tenant = 'acme'): Promise<CallResult> {

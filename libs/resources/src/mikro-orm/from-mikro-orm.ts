@@ -40,8 +40,8 @@ const RUNTIME: ReadonlyMap<string, FieldKind> = new Map([
 
 /** Reads MikroORM's metadata of an entity. `tenant` is the property that names the tenant, where the entity has it. */
 export function fromMetadata(metadata: EntityMetadata, tenant: string): EntityModel {
-  const properties = Object.values(metadata.properties).filter(isStored);
-  const fields = properties.filter(isColumn).map(toField);
+  const properties = Object.values(metadata.properties).filter((property) => isStored(property) || keyOf(property, metadata) !== undefined);
+  const fields = properties.filter(isColumn).map((property) => toField(property, keyOf(property, metadata)));
   const relations = properties.filter((property) => !isColumn(property)).map(toRelation);
   const own = (names: readonly string[]): readonly string[] => names.filter((name) => name !== tenant);
   const [key, ...others] = own(metadata.primaryKeys);
@@ -65,7 +65,19 @@ function isStored({ persist, formula }: EntityProperty): boolean {
   return persist !== false && !formula;
 }
 
-function toField(property: EntityProperty): ResourceField {
+/** The relation whose column a property shows beside it: MikroORM has it written by the relation alone. */
+function keyOf({ kind, persist, fieldNames }: EntityProperty, { relations }: EntityMetadata): string | undefined {
+  if (kind !== ReferenceKind.SCALAR || persist !== false) return undefined;
+  const [column] = fieldNames;
+  const isIts = ({ kind: one, owner, persist: isOwn, joinColumns }: EntityProperty): boolean =>
+    (one === ReferenceKind.MANY_TO_ONE || (one === ReferenceKind.ONE_TO_ONE && owner)) &&
+    isOwn !== false &&
+    joinColumns.length === 1 &&
+    joinColumns[0] === column;
+  return relations.find(isIts)?.name;
+}
+
+function toField(property: EntityProperty, relation: string | undefined): ResourceField {
   const { name, comment, items, length } = property;
   const kind = kindOf(property);
   return {
@@ -76,6 +88,7 @@ function toField(property: EntityProperty): ResourceField {
     ...(kind === 'enum' && { values: (items ?? []).map(String) }),
     ...(kind === 'text' && length !== undefined && length > 0 && { maxLength: length }),
     hidden: isHidden(property),
+    ...(relation !== undefined && { keyOf: relation }),
     hasDefault: hasDefault(property),
     ...setTermsOf(kind, property),
     ...(isImprecise(kind, property) && { imprecise: true }),
@@ -139,14 +152,16 @@ const LITERAL = /^(?:'(?:[^']|'')*'|-?\d+(?:\.\d+)?|true|false|null)$/i;
 function toRelation(property: EntityProperty): ResourceRelation {
   const { name, kind, mappedBy, comment } = property;
   const many = kind === ReferenceKind.ONE_TO_MANY || kind === ReferenceKind.MANY_TO_MANY;
-  const back = mappedBy as string | undefined;
+  const isBack = kind === ReferenceKind.ONE_TO_MANY || (kind === ReferenceKind.ONE_TO_ONE && !property.owner);
+  const back = isBack ? (mappedBy as string | undefined) : undefined;
   return {
     name,
     target: property.targetMeta?.class as Type,
     many,
     nullable: property.nullable === true,
     hidden: isHidden(property),
-    ...(kind === ReferenceKind.ONE_TO_MANY && back !== undefined && { back }),
+    ...(back !== undefined && { back }),
+    ...((property.polymorphic || property.discriminator !== undefined) && { isOfSeveral: true }),
     ...(comment !== undefined && { description: comment }),
   };
 }

@@ -1,9 +1,10 @@
-import { helper, MikroORM, Utils } from '@mikro-orm/core';
+import { type EntityMetadata, type EntityProperty, helper, MikroORM, ReferenceKind, Utils } from '@mikro-orm/core';
 import { type AbstractSqlDriver, BaseMySqlPlatform, type Kysely, type SqlEntityManager } from '@mikro-orm/sql';
 import type { FactoryProvider, Type } from '@nestjs/common';
+import { exposedPropertiesOf } from '@toolloop/core/internal';
 import { mayPass } from '../database-answers.js';
 import type { EntityModel, ResourceScope, ResourceSession } from '../resource-gateway.js';
-import type { TenantTable } from '../row-level-security.js';
+import type { TableEnd, TenantTable } from '../row-level-security.js';
 import { type SqlGatewayOptions, SqlResourceGateway } from '../sql-gateway.js';
 import { fromMetadata } from './from-mikro-orm.js';
 import { columnOf, MikroOrmSession, toWriteError } from './mikro-orm-session.js';
@@ -67,14 +68,26 @@ export class MikroOrmGateway extends SqlResourceGateway<SqlEntityManager> {
 
   protected override tableOf(model: EntityModel): TenantTable {
     const metadata = this.orm.getMetadata().get(model.entity);
-    const { tableName, schema } = metadata;
     const column = model.tenant === undefined ? undefined : columnOf(metadata, model.tenant);
     return {
+      ...tableIn(metadata),
       entity: model.entity.name,
-      table: tableName,
-      ...(schema !== undefined && { schema }),
       ...(column !== undefined && { column }),
     };
+  }
+
+  protected override linkTablesOf({ entity }: EntityModel): readonly TenantTable[] {
+    const metadata = this.orm.getMetadata().get(entity);
+    const exposed = new Set(exposedPropertiesOf(entity).map(({ property }) => property));
+    const links = Object.values(metadata.properties).filter(({ kind, name }) => kind === ReferenceKind.MANY_TO_MANY && exposed.has(name));
+    return links.map(({ name, pivotEntity }) => this.linkTable(`${entity.name}.${name}`, this.orm.getMetadata().get(pivotEntity)));
+  }
+
+  /** A table between entities, which may be an entity with a tenant itself. */
+  private linkTable(name: string, metadata: EntityMetadata): TenantTable {
+    const known = this.describe(metadata.class as Type);
+    if (known?.tenant !== undefined) return this.tableOf(known);
+    return { ...tableIn(metadata), entity: name, ends: metadata.relations.filter(isReference).map(endOf) };
   }
 
   protected override isMissing(value: unknown): boolean {
@@ -84,6 +97,21 @@ export class MikroOrmGateway extends SqlResourceGateway<SqlEntityManager> {
   private manager(): SqlEntityManager {
     return this.orm.em.fork({ clear: true });
   }
+}
+
+/** The name of a table, with its schema where it is said. */
+function tableIn({ tableName, schema }: EntityMetadata): Pick<TenantTable, 'table' | 'schema'> {
+  return { table: tableName, ...(schema !== undefined && { schema }) };
+}
+
+function isReference({ kind, persist }: EntityProperty): boolean {
+  return kind === ReferenceKind.MANY_TO_ONE && persist !== false;
+}
+
+/** The end of a table to which a relation of it refers. */
+function endOf({ targetMeta, joinColumns, referencedColumnNames }: EntityProperty): TableEnd {
+  if (!targetMeta) throw new Error('A table between entities has a relation that refers to nothing.');
+  return { ...tableIn(targetMeta), columns: joinColumns.map((own, index) => [own, referencedColumnNames[index] ?? own]) };
 }
 
 /** The parts of Kysely's open transaction that give its connection back. */

@@ -18,9 +18,11 @@ import {
   type ComparisonOperator,
   type Condition,
   type EntityModel,
+  type LinkQuery,
   type ResourceAggregate,
   type ResourceOrder,
   type ResourceQuery,
+  type ResourceRelation,
   type ResourceSession,
   ResourceWriteError,
   valuesOf,
@@ -49,8 +51,8 @@ export class MikroOrmSession implements ResourceSession {
 
   async find(model: EntityModel, { where: condition, order, limit, offset, fields }: ResourceQuery): Promise<readonly object[]> {
     return this.em.find(model.entity, this.whereOf(model, condition), {
-      ...(fields && { fields: fields as never }),
-      orderBy: order.map(toOrder) as never,
+      ...(fields && { fields: fields.map((name) => storedName(model, name)) as never }),
+      orderBy: order.map((one) => toOrder(model, one)) as never,
       limit,
       ...(offset > 0 && { offset }),
     });
@@ -64,9 +66,37 @@ export class MikroOrmSession implements ResourceSession {
     const select = this.em.createQueryBuilder(model.entity, 'e').select([...names] as never);
     select.where(this.whereOf(model, condition) as never).limit(limit, offset);
     await select.applyFilters();
-    const rows = await select.orderBy(order.map(toOrder) as never).execute<Record<string, unknown>[]>('all');
+    const rows = await select.orderBy(order.map((one) => toOrder(model, one)) as never).execute<Record<string, unknown>[]>('all');
     for (const row of rows) for (const [name, read] of readers) row[name] = read(row[name]);
     return rows;
+  }
+
+  async links(
+    model: EntityModel,
+    name: string,
+    { keys, where: condition, limit }: LinkQuery,
+  ): Promise<readonly (readonly [unknown, unknown])[]> {
+    const { target, key } = this.targetOf(model, name);
+    const { table, near, far } = linkOf(this.em, model, name);
+    const found = this.em
+      .createQueryBuilder(target.entity, 'related')
+      .select([key] as never)
+      .where(this.whereOf(target, condition) as never);
+    const query = this.em.createQueryBuilder(table, 'link').select([near, far] as never);
+    query.where({ [near]: { $in: [...keys] }, [far]: { $in: found } } as never).orderBy({ [far]: 'asc' } as never);
+    const rows = await query.limit(limit).execute<Record<string, unknown>[]>('all');
+    return rows.map((row) => [row[near], row[far]]);
+  }
+
+  private targetOf(
+    model: EntityModel,
+    name: string,
+  ): { readonly relation: ResourceRelation; readonly target: EntityModel; readonly key: string } {
+    const relation = model.relations.get(name);
+    const target = relation && this.modelOf(relation.target);
+    if (!relation || !target) throw new Error(`${model.entity.name} has no relation "${name}".`);
+    if (target.key === undefined) throw new Error(`${target.entity.name} has no key of one field, so "${name}" cannot be followed.`);
+    return { relation, target, key: target.key };
   }
 
   count(model: EntityModel, condition: Condition): Promise<number> {
@@ -89,18 +119,20 @@ export class MikroOrmSession implements ResourceSession {
       const [row] = await query.select([raw(`${kind}(??) as value`, [name])] as never).execute<{ value: unknown }[]>('all', false);
       return toJson(kind === 'count' ? 'number' : kind === 'avg' ? 'number' : field.kind, row?.value);
     }
-    query.select([raw('?? as value', [name])] as never).andWhere({ [field.name]: { $ne: null } } as never);
+    const stored = storedName(model, field.name);
+    query.select([raw('?? as value', [name])] as never).andWhere({ [stored]: { $ne: null } } as never);
     const rows = await query
       .distinct()
-      .orderBy({ [field.name]: 'asc' } as never)
+      .orderBy({ [stored]: 'asc' } as never)
       .limit(limit + 1)
       .execute<{ value: unknown }[]>('all', false);
     return rows.map(({ value }) => toJson(field.kind, value));
   }
 
   valueOf(model: EntityModel, row: object, name: string): unknown {
-    const value: unknown = Reflect.get(row, name);
-    const relation = model.relations.get(name);
+    const stored = storedName(model, name);
+    const value: unknown = Reflect.get(row, stored);
+    const relation = model.relations.get(stored);
     if (!relation || relation.many || typeof value !== 'object' || value === null) return value;
     const key = this.modelOf(relation.target)?.key;
     return key === undefined ? undefined : Reflect.get(value, key);
@@ -134,7 +166,11 @@ export class MikroOrmSession implements ResourceSession {
   }
 
   private toWhere(model: EntityModel, condition: Condition): Where {
-    if (condition.kind === 'field') return toComparison(condition, this.em.getPlatform().supportsRowLevelSecurity() ? '$ilike' : '$like');
+    if (condition.kind === 'field')
+      return toComparison(
+        { ...condition, field: storedName(model, condition.field) },
+        this.em.getPlatform().supportsRowLevelSecurity() ? '$ilike' : '$like',
+      );
     if (condition.kind === 'related') return this.toRelated(model, condition);
     const parts = condition.of.map((one) => this.toWhere(model, one));
     return { [condition.kind === 'all' ? '$and' : '$or']: parts };
@@ -142,22 +178,39 @@ export class MikroOrmSession implements ResourceSession {
 
   /** Related rows are looked for in a subquery of the same tenant, so that a reference to another tenant's row leads nowhere. */
   private toRelated(model: EntityModel, { relation: name, has, where: condition }: Condition & { kind: 'related' }): Where {
-    const relation = model.relations.get(name);
-    const target = relation && this.modelOf(relation.target);
-    if (!relation || !target) throw new Error(`${model.entity.name} has no relation "${name}".`);
+    const { relation, target, key } = this.targetOf(model, name);
     const inner = this.whereOf(target, condition);
     if (relation.many) return { [name]: { [has ? '$some' : '$none']: inner } };
-    if (target.key === undefined) throw new Error(`${target.entity.name} has no key of one field, so "${name}" cannot be followed.`);
     const found = this.em
       .createQueryBuilder(target.entity, 'related')
-      .select([target.key] as never)
-      .where(inner as never);
+      .select([relation.back ?? key] as never)
+      .where((relation.back === undefined ? inner : { $and: [inner, { [relation.back]: { $ne: null } }] }) as never);
+    if (relation.back !== undefined) return { [model.key ?? '']: { [has ? '$in' : '$nin']: found } };
     return has ? { [name]: { $in: found } } : { $or: [{ [name]: null }, { [name]: { $nin: found } }] };
   }
 }
 
-function toOrder({ field, descending }: ResourceOrder): Record<string, string> {
-  return { [field]: descending ? 'desc nulls last' : 'asc nulls last' };
+/** The entity of the table of a relation of its own, and its relations to the rows from which that leads, and to which. */
+function linkOf(
+  em: SqlEntityManager,
+  { entity }: EntityModel,
+  name: string,
+): { readonly table: Type; readonly near: string; readonly far: string } {
+  const property = em.getMetadata().get(entity).properties[name as never];
+  const { class: table, relations } = em.getMetadata().get(property.pivotEntity);
+  const [first, second] = relations;
+  if (!first || !second) throw new Error(`"${name}" of ${entity.name} has no table of its own.`);
+  const [near, far] = property.owner ? [first, second] : [second, first];
+  return { table: table as Type, near: near.name, far: far.name };
+}
+
+/** The name of the property that has a field's column: that of the relation whose key it is. */
+function storedName({ fields }: EntityModel, name: string): string {
+  return fields.get(name)?.keyOf ?? name;
+}
+
+function toOrder(model: EntityModel, { field, descending }: ResourceOrder): Record<string, string> {
+  return { [storedName(model, field)]: descending ? 'desc nulls last' : 'asc nulls last' };
 }
 
 type PlainComparison = Exclude<ComparisonOperator, 'not_contains' | 'not_starts_with'>;

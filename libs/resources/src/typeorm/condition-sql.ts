@@ -100,9 +100,34 @@ export class ConditionSql {
 
   /** The rows that refer to one of several rows, by the column of the reference. */
   private toRelationKey(model: EntityModel, name: string, value: unknown, alias: string): string {
-    const [column] = relationOf(this.metadata(model), name).joinColumns;
-    if (!column) throw new Error(`"${name}" of ${model.entity.name} has no column.`);
+    const column = this.keyColumn(model, name);
     return this.compared(this.named(alias, column), 'in', { kind: 'integer', value });
+  }
+
+  /** The column in which a relation to one has the key of its row, beside the tenant. */
+  private keyColumn(model: EntityModel, name: string): ColumnMetadata {
+    const relation = relationOf(this.metadata(model), name);
+    const key = model.relations.get(name) && this.terms.modelOf(relation.inverseEntityMetadata.target as Type)?.key;
+    const column = relation.joinColumns.find(({ referencedColumn }) => referencedColumn?.propertyName === key) ?? relation.joinColumns[0];
+    if (!column) throw new Error(`"${name}" of ${model.entity.name} has no column.`);
+    return column;
+  }
+
+  /** The join of a target to the table of a relation, under an alias, and the column in which that has the key of the row from which the relation leads. */
+  linkTo(model: EntityModel, name: string, target: string): LinkJoin {
+    const relation = relationOf(this.metadata(model), name);
+    const { owner, inverse } = linkColumns(relation);
+    const table = `${target}_by`;
+    const key = owner.find(({ referencedColumn }) => referencedColumn?.propertyName === model.key);
+    const tenant = owner.find(({ referencedColumn }) => referencedColumn?.propertyName === model.tenant);
+    if (!key || !relation.junctionEntityMetadata) throw new Error(`"${name}" of ${model.entity.name} has no table of its own.`);
+    const own = tenant ? ` and ${this.named(table, tenant)} = ${this.parameter(this.terms.tenant)}` : '';
+    return {
+      path: relation.junctionEntityMetadata.tablePath,
+      table,
+      on: this.equal(inverse, table, target) + own,
+      near: this.named(table, key),
+    };
   }
 
   /** Related rows are looked for in a subquery of the same tenant, so that a reference to another tenant's row leads nowhere. */
@@ -133,11 +158,10 @@ export class ConditionSql {
     return this.equal(columns, holder, referred);
   }
 
-  private linkByTable({ isOwning, junctionEntityMetadata, ...relation }: RelationMetadata, alias: string, related: string): string {
+  private linkByTable(relation: RelationMetadata, alias: string, related: string): string {
     const table = `${related}_by`;
-    const owner = isOwning ? relation.joinColumns : (relation.inverseRelation?.inverseJoinColumns ?? []);
-    const inverse = isOwning ? relation.inverseJoinColumns : (relation.inverseRelation?.joinColumns ?? []);
-    const name = (junctionEntityMetadata?.tablePath ?? '').split('.').map((part) => this.quoted(part));
+    const { owner, inverse } = linkColumns(relation);
+    const name = (relation.junctionEntityMetadata?.tablePath ?? '').split('.').map((part) => this.quoted(part));
     return `exists (select 1 from ${name.join('.')} ${this.quoted(table)} where ${this.equal(owner, table, alias)} and ${this.equal(inverse, table, related)})`;
   }
 
@@ -178,6 +202,27 @@ function relationOf(metadata: EntityMetadata, name: string): RelationMetadata {
   const relation = metadata.findRelationWithPropertyPath(name);
   if (!relation) throw new Error(`${metadata.name} has no relation "${name}".`);
   return relation;
+}
+
+/** A table between two entities, joined to one of them. */
+interface LinkJoin {
+  /** The path of the table, as TypeORM has it. */
+  readonly path: string;
+  readonly table: string;
+  readonly on: string;
+  readonly near: string;
+}
+
+/** The columns of a table between two entities that refer to the rows from which the relation leads, and to those to which it leads. */
+export function linkColumns(relation: RelationMetadata): {
+  readonly owner: readonly ColumnMetadata[];
+  readonly inverse: readonly ColumnMetadata[];
+} {
+  const { isOwning, inverseRelation } = relation;
+  return {
+    owner: isOwning ? relation.joinColumns : (inverseRelation?.inverseJoinColumns ?? []),
+    inverse: isOwning ? relation.inverseJoinColumns : (inverseRelation?.joinColumns ?? []),
+  };
 }
 
 type LikeOperator = 'contains' | 'not_contains' | 'starts_with' | 'not_starts_with';

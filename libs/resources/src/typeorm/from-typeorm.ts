@@ -35,7 +35,7 @@ const CLASSES: ReadonlyMap<unknown, FieldKind> = new Map<unknown, FieldKind>([
 
 /** Reads TypeORM's metadata of an entity. `tenant` is the property that names the tenant, where the entity has it. */
 export function fromMetadata(metadata: EntityMetadata, tenant: string, entity: Type): EntityModel {
-  const own = metadata.columns.filter(isOwn).map(toField);
+  const own = metadata.columns.filter(isOwn).map((column) => toField(column));
   const embedded = metadata.embeddeds.map(({ propertyName }) => jsonField(propertyName));
   const fields = new Map([...own, ...embedded].map((field) => [field.name, field]));
   const [key, ...others] = metadata.primaryColumns.map(({ propertyName }) => propertyName).filter((name) => name !== tenant);
@@ -48,16 +48,17 @@ export function fromMetadata(metadata: EntityMetadata, tenant: string, entity: T
     ...uniqueKeysOf(metadata, tenant),
     ...(version !== undefined && { version }),
     ...(fields.has(tenant) && { tenant }),
+    ...(metadata.treeType === 'nested-set' && { unkeptTree: 'nested set' }),
   };
 }
 
-/** A column that the entity has as a property, and that is no part of a relation or an embedded object. */
-function isOwn({ relationMetadata, embeddedMetadata, isVirtual, isDiscriminator, isTreeLevel }: ColumnMetadata): boolean {
-  return !relationMetadata && !embeddedMetadata && !isVirtual && !isDiscriminator && !isTreeLevel;
+/** A column that the entity has as a property, and that is no part of an embedded object. That of a relation is one where a property is declared for it beside the relation. */
+function isOwn({ embeddedMetadata, isVirtual, isDiscriminator, isTreeLevel }: ColumnMetadata): boolean {
+  return !embeddedMetadata && !isVirtual && !isDiscriminator && !isTreeLevel;
 }
 
 function toField(column: ColumnMetadata): ResourceField {
-  const { propertyName: name, comment, isSelect } = column;
+  const { propertyName: name, comment, isSelect, relationMetadata } = column;
   const kind = kindOf(column);
   const length = Number(column.length);
   return {
@@ -68,6 +69,7 @@ function toField(column: ColumnMetadata): ResourceField {
     ...(kind === 'enum' && { values: (column.enum ?? []).map(String) }),
     ...(kind === 'text' && length > 0 && { maxLength: length }),
     hidden: !isSelect,
+    ...(relationMetadata && relationMetadata.propertyName !== name && { keyOf: relationMetadata.propertyName }),
     hasDefault: hasDefault(column),
     ...setTermsOf(kind, column),
     ...(isImprecise(kind, column) && { imprecise: true }),
@@ -134,15 +136,15 @@ function isExpression({ default: value }: ColumnMetadata): boolean {
 }
 
 function toRelation(relation: RelationMetadata): ResourceRelation {
-  const { propertyName: name, inverseEntityMetadata, isOneToMany, isManyToMany, isNullable } = relation;
-  const back = relation.inverseRelation?.propertyName;
+  const { propertyName: name, inverseEntityMetadata, isOneToMany, isOneToOneNotOwner, isManyToMany, isNullable } = relation;
+  const back = isOneToMany || isOneToOneNotOwner ? relation.inverseRelation?.propertyName : undefined;
   return {
     name,
     target: inverseEntityMetadata.target as Type,
     many: isOneToMany || isManyToMany,
     nullable: isNullable,
     hidden: relation.isLazy,
-    ...(isOneToMany && back !== undefined && { back }),
+    ...(back !== undefined && { back }),
   };
 }
 

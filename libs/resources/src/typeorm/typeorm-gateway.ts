@@ -1,9 +1,10 @@
 import type { FactoryProvider, InjectionToken, Type } from '@nestjs/common';
-import { DataSource, type EntityManager, type QueryRunner } from 'typeorm';
+import { exposedPropertiesOf } from '@toolloop/core/internal';
+import { DataSource, type EntityManager, type EntityMetadata, type QueryRunner } from 'typeorm';
 import type { EntityModel, ResourceScope, ResourceSession } from '../resource-gateway.js';
-import type { TenantTable } from '../row-level-security.js';
+import type { TableEnd, TenantTable } from '../row-level-security.js';
 import { type SqlGatewayOptions, SqlResourceGateway } from '../sql-gateway.js';
-import { columnOf } from './condition-sql.js';
+import { columnOf, linkColumns } from './condition-sql.js';
 import { fromMetadata } from './from-typeorm.js';
 import { toWriteError, TypeOrmSession } from './typeorm-session.js';
 
@@ -101,15 +102,46 @@ export class TypeOrmGateway extends SqlResourceGateway<EntityManager> {
 
   protected override tableOf({ entity, tenant }: EntityModel): TenantTable {
     const metadata = this.source.getMetadata(entity);
-    const { tableName, schema } = metadata;
     return {
+      ...tableIn(metadata),
       entity: entity.name,
-      table: tableName,
-      ...(schema !== undefined && { schema }),
       ...(tenant !== undefined && { column: columnOf(metadata, tenant).databaseName }),
     };
   }
+
+  protected override linkTablesOf({ entity }: EntityModel): readonly TenantTable[] {
+    const { relations, closureJunctionTable: closure } = this.source.getMetadata(entity);
+    const exposed = new Set(exposedPropertiesOf(entity).map(({ property }) => property));
+    const links = relations.filter(({ isManyToMany, propertyName }) => isManyToMany && exposed.has(propertyName)).flatMap(linkTable);
+    const tree = closure as typeof closure | undefined; // only a closure table has one
+    if (!tree) return links;
+    return [...links, { ...tableIn(tree), entity: entity.name, ends: [tree.ancestorColumns, tree.descendantColumns].map(endOf) }];
+  }
 }
+
+/** The name of a table, with its schema where it is said. */
+function tableIn({ tableName, schema }: EntityMetadata): Pick<TenantTable, 'table' | 'schema'> {
+  return { table: tableName, ...(schema !== undefined && { schema }) };
+}
+
+function linkTable(relation: RelationMetadata): readonly TenantTable[] {
+  const { junctionEntityMetadata: junction } = relation;
+  if (!junction) return [];
+  const { owner, inverse } = linkColumns(relation);
+  const entity = `${relation.entityMetadata.targetName}.${relation.propertyName}`;
+  return [{ ...tableIn(junction), entity, ends: [owner, inverse].map(endOf) }];
+}
+
+/** The end of a table to which columns refer. */
+function endOf(columns: readonly ColumnMetadata[]): TableEnd {
+  const [{ referencedColumn } = {}] = columns;
+  if (!referencedColumn) throw new Error('A table between entities has a column that refers to nothing.');
+  const pairs = columns.map((column) => [column.databaseName, column.referencedColumn?.databaseName ?? ''] as const);
+  return { ...tableIn(referencedColumn.entityMetadata), columns: pairs };
+}
+
+type ColumnMetadata = EntityMetadata['columns'][number];
+type RelationMetadata = EntityMetadata['relations'][number];
 
 const ENGINES: readonly string[] = ['postgres', 'mariadb', 'mysql'];
 

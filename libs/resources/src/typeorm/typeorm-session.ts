@@ -12,6 +12,7 @@ import { where } from '../filter.js';
 import {
   type Condition,
   type EntityModel,
+  type LinkQuery,
   type ResourceAggregate,
   type ResourceQuery,
   type ResourceSession,
@@ -19,6 +20,7 @@ import {
   valuesOf,
 } from '../resource-gateway.js';
 import { columnOf, ConditionSql, type SqlTerms } from './condition-sql.js';
+import { moveInTree, placeInTree } from './trees.js';
 
 /** A write that is made by the next flush. */
 type Write =
@@ -49,7 +51,7 @@ export class TypeOrmSession implements ResourceSession {
       if (this.terms.isPostgres) query.addOrderBy(sql.comparable(model, field, ROW), direction, 'NULLS LAST');
       else query.addOrderBy(`${sql.column(model, field, ROW)} is null`, 'ASC').addOrderBy(sql.comparable(model, field, ROW), direction);
     }
-    const ones = [...model.relations.values()].filter(({ name, many }) => !many && this.metadata(model).findColumnWithPropertyPath(name));
+    const ones = [...model.relations.values()].filter(({ many, back }) => !many && back === undefined);
     if (ones.length > 0) query.loadAllRelationIds({ relations: ones.map(({ name }) => name), disableMixedMap: true });
     query.limit(limit);
     if (offset > 0) query.offset(offset);
@@ -61,6 +63,35 @@ export class TypeOrmSession implements ResourceSession {
   async values(model: EntityModel, query: ResourceQuery, names: readonly string[]): Promise<readonly Record<string, unknown>[]> {
     const rows = await this.find(model, query);
     return rows.map((row) => valuesOf(this, model, row, names));
+  }
+
+  async links(
+    model: EntityModel,
+    name: string,
+    { keys, where: condition, limit }: LinkQuery,
+  ): Promise<readonly (readonly [unknown, unknown])[]> {
+    const target = this.targetOf(model, name);
+    const sql = new ConditionSql(this.terms);
+    const { path, table, on, near } = sql.linkTo(model, name, ROW);
+    const far = sql.column(target, target.key ?? '', ROW);
+    const query = this.terms.manager.createQueryBuilder<Record<string, unknown>>(target.entity as never, ROW);
+    const text = sql.write(target, condition, ROW);
+    const rows = await query
+      .select(near, 'near')
+      .addSelect(far, 'far')
+      .innerJoin(path, table, on)
+      .where(`${near} in (:...keys) and ${text}`, { ...sql.parameters, keys: [...keys] })
+      .orderBy(far)
+      .limit(limit)
+      .getRawMany<{ readonly near: unknown; readonly far: unknown }>();
+    return rows.map(({ near: from, far: to }) => [from, to]);
+  }
+
+  private targetOf(model: EntityModel, name: string): EntityModel {
+    const relation = model.relations.get(name);
+    const target = relation && this.terms.modelOf(relation.target);
+    if (!target) throw new Error(`${model.entity.name} has no relation "${name}".`);
+    return target;
   }
 
   async count(model: EntityModel, condition: Condition): Promise<number> {
@@ -134,6 +165,7 @@ export class TypeOrmSession implements ResourceSession {
     const { manager } = this.terms;
     if (write.kind === 'create') {
       await manager.createQueryBuilder().insert().into(model.entity).values(row).execute();
+      await placeInTree(manager, this.metadata(model), row);
       return;
     }
     const { sql, parameters } = this.thisRow(model, row);
@@ -146,6 +178,7 @@ export class TypeOrmSession implements ResourceSession {
             .where(sql, parameters)
             .execute();
     if (affected !== 1) throw new ResourceWriteError('conflict', '', {});
+    if (write.kind === 'change') await moveInTree(manager, this.metadata(model), { row, values: write.values });
   }
 
   /** The condition that holds for one row of the tenant, as it was found. */
