@@ -263,7 +263,7 @@ function numberFor(kind: FieldKind, value: number): ResourceValue | undefined {
 
 /** A whole number is a text where it may be larger than JSON's numbers can say, as it is in results. */
 function textFor({ kind, values }: Pick<ResourceField, 'kind' | 'values'>, value: string): ResourceValue | undefined {
-  if (kind === 'integer') return WHOLE.test(value) ? toWhole(value) : undefined;
+  if (kind === 'integer') return WHOLE.test(value) && isStorable(BigInt(value)) ? toWhole(value) : undefined;
   if (kind === 'datetime') return MOMENT.test(value) && !Number.isNaN(Date.parse(value)) ? new Date(value) : undefined;
   return TEXTS[kind]?.(value, values) ? value : undefined;
 }
@@ -301,6 +301,11 @@ const ENDLESS = /^(-?infinity)Z?$/i;
 function toWhole(text: string): number | bigint {
   const number = Number(text);
   return Number.isSafeInteger(number) ? number : BigInt(text);
+}
+
+/** Tells whether the largest integers of a database have a number. */
+function isStorable(number: bigint): boolean {
+  return BigInt.asIntN(64, number) === number;
 }
 
 const WHOLE = /^-?\d{1,19}$/;

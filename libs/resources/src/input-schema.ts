@@ -5,11 +5,15 @@ import { AGGREGATE_KINDS, type FieldKind, type ResourceField } from './resource-
 type Schema = JSONSchema7;
 
 /** The schema of one value of a field. */
-export function valueSchema({ kind, values, maxLength }: ResourceField): Schema {
+export function valueSchema({ kind, values, maxLength, isBig = false }: ResourceField): Schema {
+  if (kind === 'integer' && isBig) return BIG;
   if (kind === 'enum') return { type: 'string', enum: [...(values ?? [])] };
   if (kind === 'text' && maxLength !== undefined) return { type: 'string', maxLength };
   return VALUES[kind];
 }
+
+/** A number of JSON loses the digits behind the fifteenth. */
+const BIG: Schema = { type: ['integer', 'string'], pattern: String.raw`^-?\d{1,19}$` };
 
 const VALUES: Readonly<Record<FieldKind, Schema>> = {
   text: { type: 'string' },

@@ -15,6 +15,8 @@ export interface ResourceField {
   readonly values?: readonly string[];
   /** The most characters of a text. */
   readonly maxLength?: number;
+  /** `true` if an integer may be larger than JSON's numbers can say: then it is a text, in arguments and in results. */
+  readonly isBig?: boolean;
   /** `true` if the ORM hides it or loads it lazily: then it is never public. */
   readonly hidden: boolean;
   /** `true` if the database or the ORM gives it a value where none is given. */

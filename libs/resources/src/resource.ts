@@ -1,7 +1,7 @@
 import type { Type } from '@nestjs/common';
 import type { Finding, JsonObject, RunContext } from '@toolloop/core';
 import type { ToolFieldOptions } from '@toolloop/core/catalog';
-import { describeFields, exposedPropertiesOf, nearestName } from '@toolloop/core/internal';
+import { describeFields, type ExposedProperty, exposedPropertiesOf, nearestName } from '@toolloop/core/internal';
 import type { ToolRefusal, ToolWord } from '@toolloop/core/contracts';
 import { all, EVERYTHING, type FilterShape, Problems, readFilter, type RelatedShape } from './filter.js';
 import type { Condition, EntityModel, ResourceField, ResourceGateway } from './resource-gateway.js';
@@ -15,6 +15,8 @@ export interface EntityShape {
   readonly exposed: ReadonlySet<string>;
   /** Every property that any audience may see, which a view must not take from the entity's class. */
   readonly shown: ReadonlySet<string>;
+  /** The properties that are declared as dates, of which a result says no word. */
+  readonly dates: ReadonlySet<string>;
   /** The properties that people may see, such as in a preview. */
   readonly forPeople: ReadonlySet<string>;
   /** The public fields: they may be returned, filtered by, sorted by and aggregated. */
@@ -93,6 +95,7 @@ export class EntityShapes {
     return {
       model,
       exposed,
+      dates: new Set(properties.filter(isDate).map(({ property }) => property)),
       forPeople: new Set(properties.filter(({ groups }) => groups === undefined || groups.includes('ui')).map(({ property }) => property)),
       shown: new Set(properties.map(({ property }) => property)),
       fields: only(model.fields, ({ name, hidden }) => plain.has(name) && !hidden && name !== model.tenant),
@@ -101,6 +104,11 @@ export class EntityShapes {
       owners,
     };
   }
+}
+
+function isDate(property: ExposedProperty): boolean {
+  const shape = property.shape();
+  return shape.kind === 'scalar' && shape.scalar === 'date';
 }
 
 const OURS: ToolFieldOptions = { origin: 'application' };

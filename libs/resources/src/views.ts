@@ -4,11 +4,12 @@ import type { ToolFieldOptions } from '@toolloop/core/catalog';
 import { describeFields } from '@toolloop/core/internal';
 import { Expose, Type as TypeOf } from 'class-transformer';
 import 'reflect-metadata';
-import { all, where } from './filter.js';
+import { all, endless, where } from './filter.js';
 import type { EntityShape, ResourceAccess } from './resource.js';
 import {
   type Condition,
   type EntityModel,
+  isMoment,
   type ResourceQuery,
   type ResourceRelation,
   type ResourceSession,
@@ -195,15 +196,25 @@ export function isKey(value: unknown): value is string | number | bigint {
 }
 
 /** Returns what makes an instance of the values of these names; what the class itself would give for properties that are shown elsewhere is covered. */
-function viewMaker({ model, shown }: EntityShape, names: ReadonlySet<string>): (values: object) => object {
+function viewMaker({ model, shown, dates }: EntityShape, names: ReadonlySet<string>): (values: object) => object {
+  const moments = [...names].filter((name) => isMoment(model.fields.get(name)?.kind ?? 'json'));
   const covered = [...shown].filter((name) => !names.has(name));
   const empty: object = Reflect.construct(Object, [], model.entity); // of its class, which is not run
   const prototype = Reflect.getPrototypeOf(empty);
   return (values) => {
+    for (const name of moments) {
+      const word = endlessIn(Reflect.get(values, name));
+      if (word !== undefined) Reflect.set(values, name, dates.has(name) ? null : word);
+    }
     Reflect.setPrototypeOf(values, prototype); // in one step: to define each property beside the accessors of the class takes several times as long
     for (const name of covered) Object.defineProperty(values, name, { value: undefined, enumerable: false });
     return values;
   };
+}
+
+/** The word for a moment without an end, which is no date: TypeORM has it as a number, MikroORM as a text. */
+function endlessIn(value: unknown): string | undefined {
+  return typeof value === 'string' || typeof value === 'number' ? endless(String(value)) : undefined;
 }
 
 /** Makes a copy of a view as a plain object, to be kept beside the mark of a call. */

@@ -49,5 +49,6 @@ export { Logger } from '../findings/logger.js';
 export { isGiven } from '../schema/property-metadata.js';
 export { dtoSchema } from '../schema/dto-schema.js';
 export { classOf, exposedPropertiesOf, hiddenPropertiesOf } from '../schema/exposed-properties.js';
+export type { ExposedProperty } from '../schema/exposed-properties.js';
 export { canonicalDeclaration, canonicalJson, parseJson, sha256, toJsonObject } from '../schema/canonical-json.js';
 export { findUnready, toResultJson } from '../schema/reveal.js';

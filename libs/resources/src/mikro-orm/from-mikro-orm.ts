@@ -78,21 +78,29 @@ function keyOf({ kind, persist, fieldNames }: EntityProperty, { relations }: Ent
 }
 
 function toField(property: EntityProperty, relation: string | undefined): ResourceField {
-  const { name, comment, items, length } = property;
+  const { name, comment } = property;
   const kind = kindOf(property);
   return {
     name,
     kind,
     nullable: property.nullable === true,
     ...(comment !== undefined && { description: comment }),
-    ...(kind === 'enum' && { values: (items ?? []).map(String) }),
-    ...(kind === 'text' && length !== undefined && length > 0 && { maxLength: length }),
+    ...boundsOf(kind, property),
     hidden: isHidden(property),
     ...(relation !== undefined && { keyOf: relation }),
     hasDefault: hasDefault(property),
     ...setTermsOf(kind, property),
     ...(isImprecise(kind, property) && { imprecise: true }),
   };
+}
+
+function boundsOf(
+  kind: FieldKind,
+  { items = [], length = 0, columnTypes }: EntityProperty,
+): Pick<ResourceField, 'values' | 'maxLength' | 'isBig'> {
+  if (kind === 'enum') return { values: items.map(String) };
+  if (kind === 'integer') return /^(?:bigint|bigserial|int8)\b/.test(columnTypes[0] ?? '') ? { isBig: true } : {};
+  return kind === 'text' && length > 0 ? { maxLength: length } : {};
 }
 
 /** A single-precision number is read as the shortest decimal that is stored as it, which is another number where it is compared. */

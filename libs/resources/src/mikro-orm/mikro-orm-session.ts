@@ -78,14 +78,18 @@ export class MikroOrmSession implements ResourceSession {
   ): Promise<readonly (readonly [unknown, unknown])[]> {
     const { target, key } = this.targetOf(model, name);
     const { table, near, far } = linkOf(this.em, model, name);
-    const found = this.em
-      .createQueryBuilder(target.entity, 'related')
-      .select([key] as never)
-      .where(this.whereOf(target, condition) as never);
+    const found = this.keysOf(target, key, this.whereOf(target, condition));
     const query = this.em.createQueryBuilder(table, 'link').select([near, far] as never);
     query.where({ [near]: { $in: [...keys] }, [far]: { $in: found } } as never).orderBy({ [far]: 'asc' } as never);
     const rows = await query.limit(limit).execute<Record<string, unknown>[]>('all');
     return rows.map((row) => [row[near], row[far]]);
+  }
+
+  /** The values of a field of the rows of an entity, as a subquery. It is raw: a type of the column it is compared with, such as a bigint's, would convert it. */
+  private keysOf({ entity }: EntityModel, field: string, rows: Where): ReturnType<typeof raw> {
+    const query = this.em.createQueryBuilder(entity, 'related').select([field] as never);
+    const { sql, params } = query.where(rows as never).toRaw();
+    return raw(`(${sql})`, [...params]);
   }
 
   private targetOf(
@@ -181,11 +185,9 @@ export class MikroOrmSession implements ResourceSession {
     const { relation, target, key } = this.targetOf(model, name);
     const inner = this.whereOf(target, condition);
     if (relation.many) return { [name]: { [has ? '$some' : '$none']: inner } };
-    const found = this.em
-      .createQueryBuilder(target.entity, 'related')
-      .select([relation.back ?? key] as never)
-      .where((relation.back === undefined ? inner : { $and: [inner, { [relation.back]: { $ne: null } }] }) as never);
-    if (relation.back !== undefined) return { [model.key ?? '']: { [has ? '$in' : '$nin']: found } };
+    const isBack = relation.back !== undefined;
+    const found = this.keysOf(target, relation.back ?? key, isBack ? { $and: [inner, { [relation.back]: { $ne: null } }] } : inner);
+    if (isBack) return { [model.key ?? '']: { [has ? '$in' : '$nin']: found } };
     return has ? { [name]: { $in: found } } : { $or: [{ [name]: null }, { [name]: { $nin: found } }] };
   }
 }

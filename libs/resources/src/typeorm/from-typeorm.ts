@@ -60,20 +60,27 @@ function isOwn({ embeddedMetadata, isVirtual, isDiscriminator, isTreeLevel }: Co
 function toField(column: ColumnMetadata): ResourceField {
   const { propertyName: name, comment, isSelect, relationMetadata } = column;
   const kind = kindOf(column);
-  const length = Number(column.length);
   return {
     name,
     kind,
     nullable: column.isNullable,
     ...(comment !== undefined && comment !== '' && { description: comment }),
-    ...(kind === 'enum' && { values: (column.enum ?? []).map(String) }),
-    ...(kind === 'text' && length > 0 && { maxLength: length }),
+    ...boundsOf(kind, column),
     hidden: !isSelect,
     ...(relationMetadata && relationMetadata.propertyName !== name && { keyOf: relationMetadata.propertyName }),
     hasDefault: hasDefault(column),
     ...setTermsOf(kind, column),
     ...(isImprecise(kind, column) && { imprecise: true }),
   };
+}
+
+function boundsOf(
+  kind: FieldKind,
+  { enum: values = [], type, length }: ColumnMetadata,
+): Pick<ResourceField, 'values' | 'maxLength' | 'isBig'> {
+  if (kind === 'enum') return { values: values.map(String) };
+  if (kind === 'integer') return BIG.has(type) ? { isBig: true } : {};
+  return kind === 'text' && Number(length) > 0 ? { maxLength: Number(length) } : {};
 }
 
 function jsonField(name: string): ResourceField {
@@ -92,6 +99,8 @@ function plainKindOf(type: ColumnType): FieldKind {
   const name = typeof type === 'string' ? type : '';
   return CLASSES.get(type) ?? KINDS.find(([pattern]) => pattern.test(name))?.[1] ?? 'json';
 }
+
+const BIG: ReadonlySet<ColumnType> = new Set<ColumnType>(['bigint', 'int8', 'bigserial' as ColumnType]);
 
 /** The digits of a second that JavaScript's dates have. */
 const MILLISECONDS = 3;
