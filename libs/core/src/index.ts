@@ -31,6 +31,7 @@ export { EntityResolver, ToolInterceptor } from './contracts/tool.js';
 export type { EntityContext, Tool } from './contracts/tool.js';
 export { LlmTool } from './decorators/llm-tool.decorator.js';
 export type { LlmToolOptions } from './decorators/llm-tool.decorator.js';
+export { namespaceTools, omitTools } from './decorators/module-tools.js';
 export { clientTool, RawTool, rawTool, subRunTool, tool } from './decorators/raw-tool.js';
 export { ToolContext, ToolField, ToolInput, ToolParam } from './decorators/tool-parameters.decorator.js';
 export { ToolEntityResolver, ToolProvider } from './decorators/tool-provider.decorator.js';

@@ -30,9 +30,10 @@ import {
   providerWarnings,
   standInFindings,
 } from './provider-instances.js';
+import { isNotOmitted, namespaceIn, type PlacedProvider, wordFindings, withoutRepeated } from './repeated-providers.js';
 import { ScopedEnhancers } from './scoped-enhancers.js';
 import { modulesWith, ToolFeature } from './tool-feature.js';
-import { misplacedFindings, namespaceOf, SAFE_TOOL_ID } from './tool-names.js';
+import { misplacedFindings, SAFE_TOOL_ID } from './tool-names.js';
 import { methodsAskedOf } from './tool-hooks.js';
 import { boundTool, type DeclarationRules, placeOf, type RawCall, type ToolTemplate, ToolTemplateCompiler } from './tool-template.js';
 
@@ -66,9 +67,7 @@ interface FoundTools {
   readonly findings: readonly Finding[];
 }
 
-interface Provider {
-  readonly type: Type;
-  readonly wrapper: InstanceWrapper<object>;
+interface Provider extends PlacedProvider {
   /** True for a class whose tools are routes. */
   readonly isController?: boolean;
 }
@@ -115,23 +114,24 @@ export class ToolExplorer {
     const nest = new NestLayerCompiler(this.modules, this.config, this.scoped, rules.interceptors?.except);
     const layers = new MethodLayers(nest, this.instances, this.scoped);
     const compilers = { compiler, routes, layers };
-    const providers = this.providers();
+    const found = this.providers();
+    const { providers, findings: repeated } = withoutRepeated(found.filter(isNotOmitted));
     const features = this.instancesOf(ToolFeature).map((feature) => modulesWith(feature, this.modules.values()));
     const contributed = features.flatMap(({ options, modules }) => listedRaw(options.tools).map((tool) => ({ tool, modules })));
-    const found = [
+    const declared = [
       ...providers.map((provider) => this.toolsOf(provider, compilers)),
       ...[...raw.map((tool) => ({ tool })), ...contributed].map((one) => this.rawToolOf(one, compilers)),
     ];
-    const findings = found.flatMap((one) => one.findings);
-    const returned = found.flatMap((one) => one.returned);
-    const tools = found.flatMap((one) => one.tools);
+    const findings = [...repeated, ...wordFindings(this.modules.values(), found), ...declared.flatMap((one) => one.findings)];
+    const returned = declared.flatMap((one) => one.returned);
+    const tools = declared.flatMap((one) => one.tools);
     const resolvers = findResolvers(this.discovery.getProviders(), this.instances);
     const own = features.flatMap(({ options, modules }) => (options.entities ?? []).map((type) => [type, modules] as const));
     const container = { layers, hosts: this.entityHosts(), lookups: resolvers.lookups, modules: own };
     const named = [...own.map(([type]) => type), ...resolvers.lookups.keys()];
     const entities = new EntityExplorer(compiler, container).explore(named, returned);
     this.unexplored();
-    const namespaces = new Map(providers.map(({ type }) => [namespaceOf(type, providerOptionsOf(type) ?? {}), type]));
+    const namespaces = new Map(providers.map(({ type, namespace }) => [namespace, type]));
     return {
       tools,
       entities: entities.registry,
@@ -195,17 +195,17 @@ export class ToolExplorer {
   private providers(): Provider[] {
     const providers = this.discovery.getProviders().flatMap((wrapper: InstanceWrapper<object>) => {
       const type = wrapper.isAlias || !isThere(wrapper) ? undefined : classesOfProvider(wrapper).find(declaresTools);
-      return type ? [{ type, wrapper }] : [];
+      return type ? [{ type, wrapper, namespace: namespaceIn(type, wrapper) }] : [];
     });
     const controllers = this.discovery.getControllers().flatMap((wrapper: InstanceWrapper<object>) => {
       const { metatype: type } = wrapper;
-      return isClass(type) && declaresTools(type) ? [{ type, wrapper, isController: true }] : [];
+      return isClass(type) && declaresTools(type) ? [{ type, wrapper, namespace: namespaceIn(type, wrapper), isController: true }] : [];
     });
     return [...providers, ...controllers];
   }
 
   private toolsOf(provider: Provider, { compiler, routes, layers }: Compilers): FoundTools {
-    const { type, wrapper } = provider;
+    const { type, wrapper, namespace } = provider;
     const options = optionsOf(provider);
     const methods = toolMethodsOf(type);
     const findings = [
@@ -214,7 +214,6 @@ export class ToolExplorer {
       ...TOOL_PROVIDER.findings(options ?? {}, type.name),
     ];
     if (!options) return { tools: [], returned: [], findings };
-    const namespace = namespaceOf(type, options);
     const tools: ServiceTool[] = [];
     const returned: Type[] = [];
     for (const method of methods) {

@@ -1,6 +1,6 @@
 import type { Type } from '@nestjs/common';
 import type { DiscoveryService } from '@nestjs/core';
-import { namespaceOf, nearestName, providerOptionsOf, toolMethodsOf } from '@toolloop/core/internal';
+import { isNotOmitted, namespaceIn, nearestName, providerOptionsOf, toolMethodsOf } from '@toolloop/core/internal';
 import { ConfigurationError, type Finding } from '@toolloop/protocol';
 import { type OfferDeclaration, offerOn } from './offer-decorators.js';
 
@@ -44,8 +44,7 @@ export class Offers {
    * @throws {ConfigurationError} For wrong declarations, all of them at once.
    */
   explore(): void {
-    const classes = new Set(this.discovery.getProviders().flatMap(({ metatype, instance }) => classOf(metatype, instance)));
-    const offers = [...classes].flatMap(offersOf);
+    const offers = placedClasses(this.discovery.getProviders()).flatMap(offersOf);
     const ofKind = <Kind extends OfferDeclaration['kind']>(kind: Kind): Offer<Kind>[] => offers.filter((offer) => isOf(offer, kind));
     this.resources = ofKind('resource');
     this.completions = ofKind('completion');
@@ -208,14 +207,31 @@ function isType(value: unknown): value is Type {
   return typeof value === 'function' && typeof value.prototype === 'object';
 }
 
-function offersOf(type: Type): Offer[] {
+/** A class and the first part of the ids of its tools: two modules may provide it under two. */
+interface PlacedClass {
+  readonly type: Type;
+  readonly namespace: string;
+}
+
+function placedClasses(providers: ReturnType<DiscoveryService['getProviders']>): PlacedClass[] {
+  const placed = providers.flatMap((wrapper) =>
+    classOf(wrapper.metatype, wrapper.instance)
+      .filter((type) => providerOptionsOf(type) && isNotOmitted({ type, wrapper }))
+      .map((type) => ({ type, namespace: namespaceIn(type, wrapper) })),
+  );
+  return placed.filter(
+    (one, index) => placed.findIndex(({ type, namespace }) => type === one.type && namespace === one.namespace) === index,
+  );
+}
+
+function offersOf({ type, namespace }: PlacedClass): Offer[] {
   const provider = providerOptionsOf(type);
   const prototype: unknown = type.prototype;
   if (!provider || typeof prototype !== 'object' || prototype === null) return [];
   return toolMethodsOf(type).flatMap(({ property, options, parameters, designTypes }): Offer[] => {
     const offer = offerOn(prototype, property);
     if (!offer) return [];
-    const declaredId = `${namespaceOf(type, provider)}__${options?.name ?? property}`;
+    const declaredId = `${namespace}__${options?.name ?? property}`;
     const taken = parameters.flatMap((parameter): OfferParameter[] => {
       if (parameter.kind === 'context') return [];
       if (parameter.kind === 'input') return [{ name: undefined, isText: false, isRequired: true }];
