@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { expect, it } from '@jest/globals';
 import { JobQueue, SqlDirectiveStore, SqlRunLog } from '@toolloop/durable';
 import { onEachDatabase } from './each-database.js';
@@ -32,6 +33,38 @@ onEachDatabase('work whose job is gone from the queue', (open) => {
     await jobs.onApplicationShutdown();
     expect(handed.toSorted((one, other) => one.localeCompare(other))).toEqual(['lost', 'waiting']);
   });
+
+  it.each(['select 1', 'delete from pgboss.queue'])(
+    'is handed out while the work goes on, where it is a run that is queued and one that waits past its time (%s)',
+    async (purge) => {
+      const jobs = new JobQueue(open());
+      const log = new SqlRunLog(open(), jobs);
+      const run = { tenant: 'acme', actorId: 'alice', request: { prompt: 'Go on.' } };
+      const [queued, waiting] = [randomUUID(), randomUUID()];
+      const own = new Set<string>([queued, waiting]);
+      const handed: string[] = [];
+      const advance = async (runId: string): Promise<void> => {
+        if (own.has(runId)) handed.push(runId);
+        await log.acquire(runId, { owner: 'this process', forMs: 60_000 });
+      };
+      const end = await log.work(advance, 2);
+      await log.add({ ...run, runId: waiting }, 'waiting');
+      await log.wakeAt(waiting, new Date(Date.now() + 3_600_000));
+      await open().transaction(async () => {
+        await log.add({ ...run, runId: queued }, 'queued');
+        await open().query('delete from pgboss.job');
+      });
+      await open().query(purge);
+      await open().query(`update toolloop.runs set updated_at = updated_at - interval '5 minutes'`);
+      await open().query(`update toolloop.run_looks set look_at = look_at - interval '2 hours'`);
+      const since = performance.now();
+      while (new Set(handed).size < 2) await new Promise((resolve) => setTimeout(resolve, 50));
+      expect(new Set(handed)).toEqual(own);
+      expect(performance.now() - since).toBeLessThan(50_000);
+      await end();
+      await jobs.onApplicationShutdown();
+    },
+  );
 
   it('is handed out again where it is a directive, one whose process is gone included', async () => {
     const jobs = new JobQueue(open());

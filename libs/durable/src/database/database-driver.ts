@@ -158,16 +158,16 @@ export function isUnanswered(error: unknown): boolean {
 
 /** Codes of a server that was never reached: to wait for it would only hide a wrong address. */
 const UNREACHED = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
-const ATTEMPTS = 5;
+const ATTEMPTS = 20;
 const PAUSE_MS = 300;
 
-/** Runs an idempotent preparation again where the connection is lost under it, so that a process starts through a restart of its server. */
+/** Runs an idempotent preparation again where the connection is lost under it, or a statement is cancelled, so that a process starts through a restart of its server. */
 export async function repeatedWhereLost(work: () => Promise<void>): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await work();
     } catch (error) {
-      const lost = StorageUnavailableError.in(error);
+      const lost = StorageUnavailableError.in(toStorageError(error, true));
       if (!lost || UNREACHED.has(fromError(lost.cause).code) || attempt >= ATTEMPTS) throw error;
       await wait(PAUSE_MS);
     }

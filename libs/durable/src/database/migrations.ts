@@ -224,9 +224,12 @@ const RUNS = [
     run_id text not null, position bigint not null, sequence int not null, event_count int not null, events text not null, ends text,
     primary key (run_id, sequence)
   )`,
+  `create table toolloop.run_looks (run_id text not null, look_at timestamptz(3) not null, primary key (run_id, look_at))`,
+  `create index run_looks_due on toolloop.run_looks (look_at)`,
   `create function toolloop.delete_parts() returns trigger language plpgsql as $$ begin
     delete from toolloop.run_entries as part using deleted where part.run_id = deleted.run_id;
     delete from toolloop.run_events as part using deleted where part.run_id = deleted.run_id;
+    delete from toolloop.run_looks as part using deleted where part.run_id = deleted.run_id;
     return null; end $$`,
   `create trigger runs_deleted after delete on toolloop.runs referencing old table as deleted for each statement execute function toolloop.delete_parts()`,
 ];

@@ -73,7 +73,7 @@ export class PostgresDriver implements DatabaseDriver {
     pool.on('error', (error) => logger.warn(`A connection to the database was lost: ${error.message}`)); // an idle one; unheard, it would end the process
     pool.on('connect', (client) => client.on('error', () => undefined)); // between its owners nothing hears a client; its next statement fails anyway
     try {
-      await repeatedWhereLost(async () => void (await pool.query('select 1').catch(rejectAsStorage)));
+      await repeatedWhereLost(async () => void (await pool.query('select 1').catch(rejectAsOurs)));
     } catch (error) {
       await pool.end();
       throw unreachable(url, error);

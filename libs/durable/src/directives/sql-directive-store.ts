@@ -23,7 +23,7 @@ import { Observable, Subject } from 'rxjs';
 import type { SqlValue } from '../database/database-driver.js';
 import type { Database } from '../database/database.js';
 import { fromLeaseRow, heldBy, inMs, LEASE, leaseTo } from '../database/lease-sql.js';
-import { type JobQueue, KEEP_JOBS_SECONDS, openJobs } from '../queue/job-queue.js';
+import { type JobQueue, KEEP_JOBS_SECONDS, LOST_AFTER, openJobs } from '../queue/job-queue.js';
 import { isStorable, keyHash, storableKey, storedJson } from '../stores/storable.js';
 
 const QUEUE = 'toolloop-directives';
@@ -36,7 +36,7 @@ const JOBS = {
   retentionSeconds: KEEP_JOBS_SECONDS,
 };
 const COLUMNS = `intent, task, status, ${LEASE}, attempts, due_at, result, failure, updated_at`;
-const IS_OVERDUE = `coalesce(expires_at, due_at) < clock_timestamp() - interval '1 minute'`;
+const IS_OVERDUE = `coalesce(expires_at, due_at) < clock_timestamp() - ${LOST_AFTER}`;
 const NAMED = 'tenant = $1 and directive_id = $2';
 
 /** One that is looked at again: it is as it was, or its lease expires later. */

@@ -1,7 +1,8 @@
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { asStoreAttempt, Logger } from '@toolloop/core/internal';
+import { StorageUnavailableError } from '@toolloop/protocol';
 import { type Db, fromPglite, PgBoss, type Queue } from 'pg-boss';
-import { rejectAsStorage, repeatedWhereLost, type SqlValue } from '../database/database-driver.js';
+import { rejectAsOurs, repeatedWhereLost, type SqlValue } from '../database/database-driver.js';
 import { Database } from '../database/database.js';
 
 /** A job, and when to hand it out. The work itself is in our tables; a job only says whose turn it is. */
@@ -20,8 +21,8 @@ export interface QueueWork {
   /** The number of jobs that are handled at once, at most. */
   readonly most: number;
   /**
-   * Sends again some jobs that are gone though their work is not done, in a transaction of its own; resolves to their number. Called when the work begins, every ten
-   * minutes, and again until there are none.
+   * Sends again some jobs that are gone though their work is not done, in a transaction of its own; resolves to their number. Called when the work begins, every twenty
+   * seconds, and again until there are none.
    */
   readonly mend?: () => Promise<number>;
 }
@@ -53,7 +54,9 @@ const SUPERVISE_SECONDS = { postgres: 2, pglite: 60 } as const;
 const LOOKOUT_SECONDS = 0.5;
 /** The others look in case a notification is lost or the one is at work. All of them often would keep an idle process busy. */
 const POLL_SECONDS = 10;
-const MEND_MS = 600_000;
+const MEND_MS = 20_000;
+/** The time for which work may be without a job before it counts as lost: with `MEND_MS` less than a minute. */
+export const LOST_AFTER = `interval '30 seconds'`;
 
 /**
  * Jobs in the application's own database, by pg-boss: written in the transaction of what they are about, handed out by whichever process has room, and again
@@ -64,6 +67,7 @@ export class JobQueue implements OnApplicationShutdown {
   private readonly logger = new Logger(JobQueue.name);
   private starting: Promise<PgBoss> | undefined;
   private readonly queues = new Map<string, Promise<void>>();
+  private readonly options = new Map<string, QueueOptions>();
 
   constructor(private readonly database: Database) {}
 
@@ -71,18 +75,26 @@ export class JobQueue implements OnApplicationShutdown {
   ensure(queue: string, options: QueueOptions = {}): Promise<void> {
     const known = this.queues.get(queue);
     if (known) return known;
-    const ready = this.database.outside(() => repeatedWhereLost(() => this.create(queue, options)));
+    this.options.set(queue, options);
+    const ready = this.database.outside(() => repeatedWhereLost(() => this.create(queue)));
     this.queues.set(queue, ready);
     ready.catch(() => this.queues.delete(queue)); // the next caller tries again
     return ready;
   }
 
-  /** Writes a job, as part of the transaction that the caller is in. */
+  /**
+   * Writes a job, as part of the transaction that the caller is in.
+   *
+   * @throws {StorageUnavailableError} Where the queue itself is gone, as from a restored database; it is made again meanwhile.
+   */
   async send(queue: string, { id, startAfter, priority = 0 }: Job): Promise<void> {
     await this.queues.get(queue);
     const boss = await this.started();
     const within = this.database.isInTransaction && { db: toBossTransaction(this.database) };
-    await boss.send(queue, { id }, { priority, ...(startAfter && { startAfter }), ...within }).catch(rejectAsStorage);
+    const sent = await boss.send(queue, { id }, { priority, ...(startAfter && { startAfter }), ...within }).catch(rejectAsOurs);
+    if (sent !== null) return;
+    this.database.outside(() => void this.declare(queue).catch(() => undefined));
+    throw new StorageUnavailableError(`The queue ${queue} is gone, and is made again.`);
   }
 
   /** Hands the queue's jobs to `handle`. Resolves to what ends it: no more are handed out. */
@@ -127,11 +139,16 @@ export class JobQueue implements OnApplicationShutdown {
     await boss?.stop({ graceful: false, close: false });
   }
 
-  private async create(queue: string, options: QueueOptions): Promise<void> {
+  private async declare(queue: string): Promise<PgBoss> {
     const boss = await this.started();
-    const all = { notify: true, heartbeatSeconds: HEARTBEAT_SECONDS, deleteAfterSeconds: KEEP_DONE_SECONDS, ...options };
+    const all = { notify: true, heartbeatSeconds: HEARTBEAT_SECONDS, deleteAfterSeconds: KEEP_DONE_SECONDS, ...this.options.get(queue) };
     await boss.createQueue(queue, all);
     await boss.updateQueue(queue, all); // one that is there already has the options of the release that made it
+    return boss;
+  }
+
+  private async create(queue: string): Promise<void> {
+    const boss = await this.declare(queue);
     // Loads what pg-boss knows of its queues: within a transaction it would ask for it outside, and wait for ever on PGlite.
     await boss.fetch(queue, { batchSize: 1, minPriority: 2_147_483_647 });
     if (this.database.engine === 'pglite') await this.reopenJobs(boss, queue);
@@ -176,7 +193,7 @@ export function toBossDatabase(database: Database): Db {
   return {
     // Several statements at once come without values; then there is a result for each.
     executeSql: async (text, values) => {
-      const result: unknown = await database.ask({ text, ...(values?.length && { values }) }).catch(rejectAsStorage);
+      const result: unknown = await database.ask({ text, ...(values?.length && { values }) }).catch(rejectAsOurs);
       const results = (Array.isArray(result) ? result : [result]) as { readonly rows: unknown[] }[];
       return { rows: results.flatMap(({ rows }) => rows) };
     },

@@ -20,7 +20,7 @@ import {
 import type { NamedStatement } from '../database/database-driver.js';
 import type { Database } from '../database/database.js';
 import { fromLeaseRow, heldBy, inMs, type LeaseRow, leaseTo } from '../database/lease-sql.js';
-import { type JobQueue, KEEP_JOBS_SECONDS, openJobs } from '../queue/job-queue.js';
+import { type JobQueue, KEEP_JOBS_SECONDS, LOST_AFTER, openJobs } from '../queue/job-queue.js';
 import { type BegunRow, leasesOf, SqlCallJournal } from '../stores/sql-call-journal.js';
 import { withdrawPending } from '../stores/sql-pending-store.js';
 import { RowWatch } from '../database/row-watch.js';
@@ -53,6 +53,12 @@ const FINISH: NamedStatement = {
   text: `
     update toolloop.runs set status = $2, ${WITHOUT_LEASE}, finish_reason = $3, waiting_for = $4, ended_at = case when $2 = 'ended' then now() end
     where run_id = $1 returning tenant, is_woken or cancelled is not null as is_due`,
+};
+
+/** Tells if a run has been queued for a while. */
+const LONG_QUEUED: NamedStatement = {
+  name: 'toolloop_long_queued_runs',
+  text: `select 1 as queued from toolloop.runs where status = 'queued' and updated_at < clock_timestamp() - ${LOST_AFTER} limit 1`,
 };
 
 /** Keeps runs in SQL, and has pg-boss say whose turn a durable one is. */
@@ -163,8 +169,12 @@ export class SqlRunLog extends RunLog {
 
   override async wakeAt(runId: string, at: Date): Promise<void> {
     await this.ready();
-    const found = await this.database.query(`select 1 from toolloop.runs where run_id = $1 and request is not null`, [runId]);
-    if (found.length > 0) await this.jobs.send(QUEUE, { id: LOOK + runId, startAfter: at });
+    const kept = await this.database.query(
+      `insert into toolloop.run_looks (run_id, look_at) select run_id, $2 from toolloop.runs where run_id = $1 and request is not null
+       on conflict do nothing returning 1 as kept`,
+      [runId, at],
+    );
+    if (kept.length > 0) await this.jobs.send(QUEUE, { id: LOOK + runId, startAfter: at });
   }
 
   override async cancel(runId: string, reason: string): Promise<void> {
@@ -224,21 +234,40 @@ export class SqlRunLog extends RunLog {
     await this.ready();
     if (this.database.engine === 'pglite') await this.expireAll();
     const handle = (id: string): Promise<void> => (id.startsWith(LOOK) ? this.look(id.slice(LOOK.length)) : advance(id.slice(TURN.length)));
-    return this.jobs.work(QUEUE, { handle, most, mend: () => this.requeueLost() });
+    return this.jobs.work(QUEUE, { handle, most, mend: () => this.mend() });
   }
 
   /** Queues a run that still waits, in the turn of its tenant. */
   private async look(runId: string): Promise<void> {
     await this.database.transaction(async () => {
+      await this.database.query(`delete from toolloop.run_looks where run_id = $1 and look_at <= clock_timestamp()`, [runId]);
       if ((await this.locked(runId))?.status === 'waiting') await this.handOut(runId);
     });
   }
 
+  /** The tables are the truth, and the queue is not: what it has lost is done all the same. */
+  private async mend(): Promise<number> {
+    return (await this.requeueLost()) + (await this.lookLost());
+  }
+
+  /** Looks at some runs that were to be looked at a while ago. */
+  private async lookLost(): Promise<number> {
+    const lost = await this.database.query<{ run_id: string }>(
+      `delete from toolloop.run_looks where (run_id, look_at) in (
+         select run_id, look_at from toolloop.run_looks where look_at < clock_timestamp() - ${LOST_AFTER} order by look_at limit 100 for update skip locked
+       ) returning run_id`,
+    );
+    for (const runId of new Set(lost.map((row) => row.run_id)))
+      if ((await this.locked(runId))?.status === 'waiting') await this.handOut(runId);
+    return lost.length;
+  }
+
   /** Queues anew some runs that were queued a while ago and have no job. */
   private async requeueLost(): Promise<number> {
+    if ((await this.database.query(LONG_QUEUED)).length === 0) return 0; // as nearly always, and every process asks every few seconds
     const lost = await this.database.query<{ run_id: string }>(
       `select run_id from toolloop.runs
-       where status = 'queued' and updated_at < clock_timestamp() - interval '1 minute' and $2 || run_id in (
+       where status = 'queued' and updated_at < clock_timestamp() - ${LOST_AFTER} and $2 || run_id in (
          select $2 || run_id from toolloop.runs where status = 'queued' except ${openJobs('$1')}
        ) order by turn limit 100 for update skip locked`,
       [QUEUE, TURN],
