@@ -25,6 +25,10 @@ export interface ChaosReport extends Findings {
   readonly frozen: number;
   /** Connections to the server that were ended under the workers. */
   readonly cut: number;
+  /** Statements of the workers that were to be cancelled while they were at work. */
+  readonly cancelled: number;
+  /** Statements of the workers that were held up. */
+  readonly delayed: number;
   readonly seconds: number;
 }
 
@@ -41,7 +45,7 @@ const LONGEST_TAKEOVER_MS = 60_000;
 
 /** Has workers go on with runs, and kills them, until every run has ended; then looks at what they left behind. */
 export async function unleash(options: ChaosOptions): Promise<ChaosReport> {
-  const place = await openPlace(options.engine);
+  const place = await openPlace(options.engine, randomFrom(options.seed + 2));
   const receiver = await Receiver.open(randomFrom(options.seed + 1));
   const chaos = new Chaos(options, place, receiver);
   try {
@@ -62,6 +66,7 @@ class Chaos {
   private kills = 0;
   private frozen = 0;
   private cut = 0;
+  private cancelled = 0;
   private names = 0;
   private isOver = false;
   private readonly going: Promise<void>[] = [];
@@ -78,7 +83,7 @@ class Chaos {
 
   async run(): Promise<ChaosReport> {
     const before = performance.now();
-    this.going.push(...this.seats.map((seat) => this.occupy(seat)), this.approve(), this.cutConnections());
+    this.going.push(...this.seats.map((seat) => this.occupy(seat)), this.approve(), this.cutConnections(), this.cancelStatements());
     await this.feed();
     if (this.options.engine === 'postgres') await this.freeze();
     await this.untilEnded();
@@ -91,6 +96,8 @@ class Chaos {
       kills: this.kills,
       frozen: this.frozen,
       cut: this.cut,
+      cancelled: this.cancelled,
+      delayed: this.place.delays(),
       seconds,
       ...figures,
       violations: [...this.problems, ...violations],
@@ -163,6 +170,16 @@ class Chaos {
     while (!this.isOver) {
       await wait(between(this.random, 100, 700));
       this.cut += await cut();
+    }
+  }
+
+  /** Cancels statements of workers that are at work. */
+  private async cancelStatements(): Promise<void> {
+    const { cancel } = this.place;
+    if (!cancel) return;
+    while (!this.isOver) {
+      await wait(between(this.random, 20, 200));
+      this.cancelled += await cancel();
     }
   }
 
@@ -265,7 +282,7 @@ class Chaos {
   }
 
   private workerOptions(): ConstructorParameters<typeof Worker>[0] {
-    return { durable: this.place.durable, receiver: this.receiver.url, steps: this.options.steps };
+    return { durable: this.place.forWorkers, receiver: this.receiver.url, steps: this.options.steps };
   }
 }
 

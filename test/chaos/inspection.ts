@@ -24,6 +24,10 @@ export interface Findings {
   /** How often a process went on with what another one had begun. */
   readonly takeovers: number;
   readonly auditEntries: number;
+  /** Effects that did not take place though they were to, and runs that are gone. */
+  readonly lost: number;
+  /** Effects that took place more often than they were to. */
+  readonly twice: number;
   readonly violations: readonly string[];
 }
 
@@ -61,7 +65,18 @@ export class Inspection {
   private readonly stores: SqlStores;
   private readonly runs: SqlRunLog;
   private readonly effects = new Map<string, Delivery[]>();
-  private readonly counts = { runs: 0, calls: 0, keyed: 0, unknown: 0, madeAgain: 0, approvals: 0, takeovers: 0, auditEntries: 0 };
+  private readonly counts = {
+    runs: 0,
+    calls: 0,
+    keyed: 0,
+    unknown: 0,
+    madeAgain: 0,
+    approvals: 0,
+    takeovers: 0,
+    auditEntries: 0,
+    lost: 0,
+    twice: 0,
+  };
 
   private constructor(
     private readonly database: Database,
@@ -88,7 +103,11 @@ export class Inspection {
       'select run_id, tenant, actor_id, request, status, finish_reason, epoch, last_sequence from toolloop.runs',
     );
     const kept = new Set(rows.map(({ run_id: runId }) => runId));
-    for (const runId of acknowledged) if (!kept.has(runId)) this.say(runId, 'it was acknowledged and is lost');
+    for (const runId of acknowledged) {
+      if (kept.has(runId)) continue;
+      this.counts.lost += 1;
+      this.say(runId, 'it was acknowledged and is lost');
+    }
     for (const row of rows) await this.inspect(row);
     for (const place of this.effects.keys()) this.say(place, 'an effect that belongs to no run');
     for (const { tenant } of USERS) await this.audit(tenant);
@@ -155,6 +174,8 @@ export class Inspection {
     if (isUnknown) this.inspectLeft(place, answers);
     if (isError && !isUnknown) this.say(place, `a ${kind} came to: ${told}`);
     const [least, most] = expectedEffects(kind, isError);
+    this.counts.lost += Number(times < least);
+    this.counts.twice += Number(times > most + madeAgain);
     if (times < least || times > most + madeAgain) this.say(place, `a ${kind} took place ${times} times, made again ${madeAgain} times`);
   }
 

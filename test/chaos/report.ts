@@ -7,6 +7,8 @@ const COLUMNS: readonly (readonly [string, (report: ChaosReport) => string | num
   ['kills', ({ kills }) => kills],
   ['frozen', ({ frozen }) => frozen],
   ['cut', ({ cut }) => cut],
+  ['cancelled', ({ cancelled }) => cancelled],
+  ['delayed', ({ delayed }) => delayed],
   ['takeovers', ({ takeovers }) => takeovers],
   ['approvals', ({ approvals }) => approvals],
   ['keyed effects', ({ keyed }) => keyed],
@@ -14,6 +16,8 @@ const COLUMNS: readonly (readonly [string, (report: ChaosReport) => string | num
   ['made again', ({ madeAgain }) => madeAgain],
   ['nobody knows', ({ unknown }) => unknown],
   ['audit entries', ({ auditEntries }) => auditEntries],
+  ['lost', ({ lost }) => lost],
+  ['twice', ({ twice }) => twice],
   ['violations', ({ violations }) => violations.length],
   ['seconds', ({ seconds }) => seconds.toFixed(1)],
 ];

@@ -10,6 +10,7 @@ import {
   ToolProvider,
 } from '@toolloop/core';
 import { Database, DurableModule, type DurableOptions } from '@toolloop/durable';
+import { StorageUnavailableError } from '@toolloop/protocol';
 import { PlannedModel } from './planned.model.js';
 import type { Delivery } from './receiver.js';
 
@@ -47,6 +48,12 @@ class Staff extends ActorDirectory<User> {
 const PLACE = { description: 'Where' };
 const keyOf = (input: unknown): string => (input as { readonly place: string }).place;
 
+/** A statement of a tool that is cancelled is the tool's business: this one says that its storage does not answer for now. */
+function asUnavailable(error: unknown): never {
+  const isCancelled = (error as { readonly code?: unknown }).code === '57014';
+  throw isCancelled ? new StorageUnavailableError('The booking was cancelled.', { cause: error }) : error;
+}
+
 function worldTools(receiver: string): new (database: Database) => object {
   async function deliver(delivery: Delivery): Promise<string> {
     const response = await fetch(receiver, { method: 'POST', body: JSON.stringify(delivery) });
@@ -82,7 +89,7 @@ function worldTools(receiver: string): new (database: Database) => object {
     book(@ToolParam('place', PLACE) place: string, @ToolContext() { tenant, transaction }: ToolCallContext): Promise<string> {
       if (!transaction) throw new Error('There is no transaction.');
       return transaction(async () => {
-        await this.database.query('insert into bookings (place, tenant) values ($1, $2)', [place, tenant]);
+        await this.database.query('insert into bookings (place, tenant) values ($1, $2)', [place, tenant]).catch(asUnavailable);
         return `${place} done`;
       });
     }
@@ -98,7 +105,7 @@ export class WorkerApplication {
       module: WorkerApplication,
       imports: [
         ToolLoopModule.forRoot({ model: new PlannedModel(), policy: POLICY, limits: { steps: steps + 2 }, audit: { key: AUDIT_KEY } }),
-        DurableModule.forRoot({ ...durable, runs: { heartbeatMs: 250, takeoverMs: 1_500 } }),
+        DurableModule.forRoot({ ...durable, runs: { heartbeatMs: 250, takeoverMs: 1_500, pauseMs: 100 } }),
       ],
       providers: [worldTools(receiver), Staff],
     };

@@ -3,6 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { type ApprovalRequest, PendingService, type LoopRequest, RunElsewhereError, ToolLoopService } from '@toolloop/core';
+import { asStoreAttempt } from '@toolloop/core/internal';
 import { RunService } from '@toolloop/core/runs';
 import { Database } from '@toolloop/durable';
 import { StorageUnavailableError } from '@toolloop/protocol';
@@ -87,7 +88,7 @@ class Worker {
   /** Asks again where its connection is ended under it: a question of the command is not what is tried here. */
   private async value(statement: string, values: string[] = []): Promise<string | number> {
     try {
-      const [row] = await this.application.get(Database).query<{ value: string | number }>(statement, values);
+      const [row] = await asStoreAttempt(() => this.application.get(Database).query<{ value: string | number }>(statement, values));
       return row?.value ?? '';
     } catch (error) {
       if (!StorageUnavailableError.in(error)) throw error;
