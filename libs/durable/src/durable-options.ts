@@ -10,11 +10,11 @@ export interface Retention {
   readonly conversations?: number;
   /** Directives, after they were settled: from then on the same request creates another one. Those that wait for a person stay. */
   readonly directives?: number;
-  /** The questions of runs to people, approvals included, after they were asked. */
+  /** The questions of runs to people, approvals included, after they were asked. One that may still be answered stays. */
   readonly pending?: number;
   /** Runs, after they ended. */
   readonly runs?: number;
-  /** Runs that are not durable, after they began to wait: from then on no one can resume them. */
+  /** Runs that are not durable, after they began to wait: from then on no one can resume them. One whose question may still be answered stays. */
   readonly suspendedRuns?: number;
   /** The counts of usage, after their day. @default 400 */
   readonly usage?: number;
@@ -33,6 +33,8 @@ export interface ServerOptions extends CommonOptions {
   readonly url: string;
   /** Connections of this process, in addition to the one that listens. @default 10 */
   readonly connections?: number;
+  /** The milliseconds for which the start waits for a server that only lets itself be read, such as a standby that is to be promoted. @default 0, the start fails and says so */
+  readonly waitForPrimaryMs?: number;
 }
 
 /** PGlite in a folder: one process, and not safe against power loss. */
@@ -146,6 +148,7 @@ export const DURABLE = defineOptions<DurableOptions>(
       wanted: 'the number of connections this process may open',
       problem: () => 'It is not a whole number above 0.',
     },
+    waitForPrimaryMs: number(0, LONGEST_MS),
     template: {
       wanted: "what PGlite's dumpDataDir() gave, or leave it out",
       accept: (value) => value instanceof Blob,
@@ -162,7 +165,7 @@ function problemWithUrl(url: unknown): string | undefined {
 }
 
 /** The place that an option belongs to. */
-const BELONGS_TO = { connections: 'url', template: 'memory' } as const;
+const BELONGS_TO = { connections: 'url', waitForPrimaryMs: 'url', template: 'memory' } as const;
 
 /** Everything is kept in one place, which an option that is wrong names as well. */
 function placeFindings(_sound: object, at: string, given: object): Finding[] {

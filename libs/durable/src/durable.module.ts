@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import {
   ConfigurableModuleBuilder,
   Injectable,
@@ -6,7 +7,8 @@ import {
   type OnModuleDestroy,
   type Provider,
 } from '@nestjs/common';
-import { ConfigurationError } from '@toolloop/core';
+import { ConfigurationError, type Finding } from '@toolloop/core';
+import { AuditTrail } from '@toolloop/core/audit';
 import { DataPolicyEngine } from '@toolloop/core/policy';
 import { type PendingStore, type RunLog, ToolLoopStores } from '@toolloop/core/stores';
 import { type DatabaseDriver, repeatedWhereLost, unreachable } from './database/database-driver.js';
@@ -15,7 +17,7 @@ import { migrate, OutdatedDatabaseError } from './database/migrations.js';
 import { PgliteDriver } from './database/pglite-driver.js';
 import { PostgresDriver } from './database/postgres-driver.js';
 import { SqlDirectiveStore } from './directives/sql-directive-store.js';
-import { DurableHealth } from './durable-health.js';
+import { AuditProbe, DurableHealth } from './durable-health.js';
 import { DURABLE, type DurableOptions } from './durable-options.js';
 import { JobQueue } from './queue/job-queue.js';
 import { RetentionSweep } from './retention.js';
@@ -37,7 +39,7 @@ const DURABLE_OPTIONS = Symbol('toolloop:durable options');
  */
 export async function openDatabase(options: DurableOptions): Promise<Database> {
   DURABLE.assert(options, 'DurableModule');
-  const database = new Database(await driverFor(options));
+  const database = await openedForWriting(options);
   try {
     await repeatedWhereLost(async () => {
       if ('url' in options) await assertRights(database);
@@ -49,6 +51,35 @@ export async function openDatabase(options: DurableOptions): Promise<Database> {
     if (error instanceof ConfigurationError || error instanceof OutdatedDatabaseError || !('url' in options)) throw error;
     throw unreachable(options.url, error);
   }
+}
+
+const LOOK_MS = 1_000;
+const ONLY_READ: Finding = {
+  at: 'DurableModule url',
+  problem: 'PostgreSQL only lets itself be read: the server is a standby, or default_transaction_read_only is on.',
+  remedy: 'Name the primary in the url, or let the start wait for a promotion: { waitForPrimaryMs: 60000 }.',
+};
+
+/** Opens a database that takes writes. Each look at one that does not is made over connections of its own: a proxy may lead them elsewhere. */
+async function openedForWriting(options: DurableOptions): Promise<Database> {
+  const until = Date.now() + ('url' in options ? (options.waitForPrimaryMs ?? 0) : 0);
+  for (;;) {
+    const database = new Database(await driverFor(options));
+    const isReadOnly = 'url' in options && (await onlyReads(database));
+    if (!isReadOnly) return database;
+    await database.close();
+    if (Date.now() >= until) throw new ConfigurationError([ONLY_READ]);
+    await wait(LOOK_MS);
+  }
+}
+
+async function onlyReads(database: Database): Promise<boolean> {
+  let setting: string | undefined;
+  await repeatedWhereLost(async () => {
+    const [row] = await database.query<{ setting: string }>(`select current_setting('transaction_read_only') as setting`);
+    setting = row?.setting;
+  });
+  return setting === 'on';
 }
 
 /** All adapters over one handle. */
@@ -109,8 +140,9 @@ const OWN_PROVIDERS: readonly Provider[] = [
   RunEngine,
   {
     provide: DurableHealth,
-    inject: [Database, { token: DataPolicyEngine, optional: true }],
-    useFactory: (database: Database, policies?: DataPolicyEngine) => new DurableHealth(database, policies),
+    inject: [Database, { token: DataPolicyEngine, optional: true }, { token: AuditTrail, optional: true }],
+    useFactory: (database: Database, policies?: DataPolicyEngine, trail?: AuditTrail) =>
+      new DurableHealth(database, policies, trail && new AuditProbe(database)),
   },
   {
     provide: RetentionSweep,

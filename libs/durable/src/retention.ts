@@ -87,12 +87,15 @@ const DAYS_OF_USAGE = 400;
 /** The days that their ids are known: a batch is sent again, or a run taken over, long before. */
 const DAYS_OF_IDS = 2;
 
+/** The condition of a question that a person may answer yet. Its expiry is ISO 8601 in UTC, which is in order as a text. */
+const IS_OPEN = `decision is null and record->>'expiresAt' > to_char(now() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
+
 /** Counters of windows that are over, and accounts and turns that have expired, may go at any time; a day later no one looks at them any more. */
 function rulesOf({ calls, conversations, directives, pending, runs, suspendedRuns, usage = DAYS_OF_USAGE }: Retention): readonly Rule[] {
   const ago = `now() - $1::float8 * interval '1 day'`;
   const created = `created_at < ${ago}`;
   return [
-    { table: 'toolloop.pending', key: 'id', over: created, days: pending },
+    { table: 'toolloop.pending', key: 'id', over: `${created} and not (${IS_OPEN})`, days: pending },
     { table: 'toolloop.calls', key: 'tenant, key_hash', over: `started_at < ${ago} and finished_at < ${ago}`, days: calls },
     { table: 'toolloop.conversation_parts', key: 'tenant, key_hash, position', over: created, days: conversations },
     {
@@ -105,7 +108,8 @@ function rulesOf({ calls, conversations, directives, pending, runs, suspendedRun
     {
       table: 'toolloop.runs',
       key: 'run_id',
-      over: `request is null and status = 'waiting' and updated_at < ${ago}`,
+      over: `request is null and status = 'waiting' and updated_at < ${ago} and not exists (
+        select from toolloop.pending where tenant = runs.tenant and run_id = runs.run_id and ${IS_OPEN})`,
       days: suspendedRuns,
       waits: true,
     },

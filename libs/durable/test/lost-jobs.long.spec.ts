@@ -35,7 +35,7 @@ onEachDatabase('work whose job is gone from the queue', (open) => {
   });
 
   it.each(['select 1', 'delete from pgboss.queue'])(
-    'is handed out while the work goes on, where it is a run that is queued and one that waits past its time (%s)',
+    'is handed out while others are handed out, where it is a run that is queued and one that waits past its time (%s)',
     async (purge) => {
       const jobs = new JobQueue(open());
       const log = new SqlRunLog(open(), jobs);

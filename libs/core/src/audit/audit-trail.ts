@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { BeforeApplicationShutdown } from '@nestjs/common';
 import { type JsonValue, StorageUnavailableError, timestampOfNow } from '@toolloop/protocol';
 import { type PendingAnswer, type Pending, PendingWitness, type RefusedAnswer } from '../contracts/pending.js';
 import {
@@ -34,6 +35,10 @@ export interface AuditDraft {
   readonly result?: string;
 }
 
+const FIRST_PAUSE_MS = 1_000;
+const LONGEST_PAUSE_MS = 60_000;
+/** The entries that wait to be kept later: each holds no more than its draft. */
+const MOST_LATE = 10_000;
 const MOST_OF_A_NAME = 64;
 const PAGE = 500;
 const NOT_OURS =
@@ -44,10 +49,15 @@ const logger = new Logger('Audit');
  * Records decisions and calls in a chain per tenant. The caller awaits each entry before it continues. The store bounds its own time, and nothing here gives up before it: what was given up
  * might be kept yet.
  */
-export class AuditTrail {
+export class AuditTrail implements BeforeApplicationShutdown {
   private readonly keyring: AuditKeyring;
   private readonly keepsArguments: boolean;
   private readonly turns = new KeyedMutex();
+  /** The entries about what has happened that could not be kept yet, in their order. */
+  private readonly late: LateDraft[] = [];
+  private keepingLate: Promise<void> | undefined;
+  private pauseMs = FIRST_PAUSE_MS;
+  private timer: NodeJS.Timeout | undefined;
   /** The tenants whose chain was checked for its last key. */
   private readonly known = new Set<string>();
 
@@ -71,10 +81,60 @@ export class AuditTrail {
     return this.keep(draft) ?? Promise.resolve();
   }
 
-  /** Records an entry like {@link record}, and returns nothing if it is stored by now: a store in memory keeps no one waiting. */
-  keep(draft: AuditDraft): Promise<void> | undefined {
-    const { tenant } = draft;
+  /**
+   * Records an entry about what has happened, which nothing can undo: one that cannot be kept now is kept later, with the time at which it happened. Never rejects, and returns nothing if it
+   * is stored by now.
+   */
+  after(draft: AuditDraft): Promise<void> | undefined {
     const at = timestampOfNow();
+    return this.keep(draft, at)?.catch((error: unknown) => this.postpone({ draft, at }, error));
+  }
+
+  /** Keeps what could not be kept, as far as the store takes it, before the process ends. */
+  async beforeApplicationShutdown(): Promise<void> {
+    clearTimeout(this.timer);
+    await this.keepLate();
+    clearTimeout(this.timer);
+    if (this.late.length > 0) logger.error(`${this.late.length} entries of the audit could not be kept before the process ended.`);
+  }
+
+  private postpone(late: LateDraft, error: unknown): void {
+    const isKeptLater = this.late.length < MOST_LATE;
+    if (isKeptLater) this.late.push(late);
+    logger.error(`The audit could not keep an entry ${isKeptLater ? 'yet' : 'and forgets it'} (${nameOf(late.draft)}).`, error);
+    this.schedule();
+  }
+
+  private schedule(): void {
+    if (this.late.length === 0) return;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => void this.keepLate(), this.pauseMs).unref();
+    this.pauseMs = Math.min(2 * this.pauseMs, LONGEST_PAUSE_MS);
+  }
+
+  private keepLate(): Promise<void> {
+    this.keepingLate ??= this.keepAllLate().finally(() => {
+      this.keepingLate = undefined;
+      this.schedule();
+    });
+    return this.keepingLate;
+  }
+
+  private async keepAllLate(): Promise<void> {
+    try {
+      for (let [late] = this.late; late; [late] = this.late) {
+        await this.keep(late.draft, late.at);
+        this.late.shift();
+      }
+      this.pauseMs = FIRST_PAUSE_MS;
+    } catch {
+      // it is logged already, and tried again
+    }
+  }
+
+  /** Records an entry like {@link record}, and returns nothing if it is stored by now: a store in memory keeps no one waiting. */
+  keep(draft: AuditDraft, at = timestampOfNow()): Promise<void> | undefined {
+    const { tenant } = draft;
     try {
       const content = { entryId: randomUUID(), ...this.toContent(draft) };
       const build = (head = genesisOf(tenant)) => sealed(content, at, head, this.keyring);
@@ -142,9 +202,19 @@ export class AuditTrail {
   }
 }
 
+/** An entry that is kept later, and when it happened. */
+interface LateDraft {
+  readonly draft: AuditDraft;
+  readonly at: string;
+}
+
+function nameOf({ event: { kind }, subject: { runId } }: AuditDraft): string {
+  return runId === undefined ? kind : `${kind}, run ${runId}`;
+}
+
 /** Says why there is no entry: its caller must not do what it is about. */
-function notKept({ event: { kind }, subject: { runId } }: AuditDraft, cause: unknown): Error {
-  const of = runId === undefined ? kind : `${kind}, run ${runId}`;
+function notKept(draft: AuditDraft, cause: unknown): Error {
+  const of = nameOf(draft);
   const unavailable = StorageUnavailableError.in(cause);
   return unavailable?.mayPass ? unavailable : new AuditError(`The audit could not keep an entry (${of}).`, { cause });
 }

@@ -8,7 +8,7 @@ import {
   type ToolFailure,
   type ToolInvocationRecord,
 } from '@toolloop/protocol';
-import { AuditTrail } from '../audit/audit-trail.js';
+import { type AuditDraft, AuditTrail } from '../audit/audit-trail.js';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 import { Toolset } from '../catalog/toolset.js';
 import {
@@ -128,39 +128,37 @@ class DirectiveScopes {
 
 /** Writes what happens to directives into the audit, where the application keeps one. That one was asked for is recorded with the call. */
 export class DirectiveAudit {
-  private readonly logger = new Logger(DirectiveAudit.name);
-
   constructor(private readonly trail: AuditTrail | undefined) {}
 
   /** Before it happens. Rejects with `AuditError` when it cannot be kept: then it must not happen. */
-  async record(
-    event: DirectiveEventType | 'refused',
-    { intent, task, epoch, attempts }: DirectiveRecord,
-    more: JsonObject = {},
-  ): Promise<void> {
-    const { tenant, directiveId, authority, call, correlationId } = intent;
-    const { runId, toolCallId, step, declaredId, instanceId } = call;
-    const subject = {
-      actorId: authority.actorId,
-      runId,
-      toolCallId,
-      step,
-      declaredId,
-      ...(instanceId !== undefined && { instanceId }),
-      correlationId,
-    };
-    const details = { task, epoch, attempts, ...more };
-    await this.trail?.record({ tenant, subject, event: { kind: `directive-${event.replaceAll('_', '-')}`, directiveId, details } });
+  async record(event: DirectiveEventType | 'refused', record: DirectiveRecord, more?: JsonObject): Promise<void> {
+    await this.trail?.record(draftOf(event, record, more));
   }
 
-  /** After it happened: nothing can be undone, so what cannot be kept is logged. */
+  /** After it happened: nothing can be undone, so what cannot be kept now is kept later. */
   async note(event: DirectiveEventType, record: DirectiveRecord, more?: JsonObject): Promise<void> {
-    try {
-      await this.record(event, record, more);
-    } catch (error) {
-      this.logger.error(`The outcome of the directive ${record.intent.directiveId} is not in the audit (${event}).`, error);
-    }
+    await this.trail?.after(draftOf(event, record, more));
   }
+}
+
+function draftOf(
+  event: DirectiveEventType | 'refused',
+  { intent, task, epoch, attempts }: Pick<DirectiveRecord, 'intent' | 'task' | 'epoch' | 'attempts'>,
+  more: JsonObject = {},
+): AuditDraft {
+  const { tenant, directiveId, authority, call, correlationId } = intent;
+  const { runId, toolCallId, step, declaredId, instanceId } = call;
+  const subject = {
+    actorId: authority.actorId,
+    runId,
+    toolCallId,
+    step,
+    declaredId,
+    ...(instanceId !== undefined && { instanceId }),
+    correlationId,
+  };
+  const details = { task, epoch, attempts, ...more };
+  return { tenant, subject, event: { kind: `directive-${event.replaceAll('_', '-')}`, directiveId, details } };
 }
 
 /** Performs directives, each once, in the name of who asked: through the one pipeline, which checks, permits and authorises the call anew. */

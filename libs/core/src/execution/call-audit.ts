@@ -3,14 +3,11 @@ import type { AuditDraft, AuditTrail } from '../audit/audit-trail.js';
 import type { Pending, PendingOf } from '../contracts/pending.js';
 import type { AuditEvent, AuditSubject } from '../contracts/audit.js';
 import type { DirectiveIntent } from '../contracts/directive.js';
-import { Logger } from '../findings/logger.js';
 import type { Call, DecidedCall, ExecutionScope, ReadCall, ToolOutcome } from './call.js';
 import { outsideOfRuns, untilRunCloses, whileRunLives } from './store-calls.js';
 
 /** Writes a call into the audit. What cannot be recorded before an effect keeps the effect from happening. */
 export class CallAudit {
-  private readonly logger = new Logger(CallAudit.name);
-
   constructor(private readonly trail: AuditTrail) {}
 
   /**
@@ -56,7 +53,7 @@ export class CallAudit {
     return this.before({ kind: 'directive-requested', directiveId, details: { key, type, subject } }, call);
   }
 
-  /** Records the outcome of a call. It is too late to undo anything, so what cannot be kept is logged. */
+  /** Records the outcome of a call. It is too late to undo anything, so what cannot be kept now is kept later. */
   ended(call: Call, outcome: ToolOutcome): Promise<void> | undefined {
     if (call.rehearsal === 'previewed') return undefined; // it was not made, which its decision tells
     const keeping = outsideOfRuns(() => this.recordEnd(call, outcome)); // or the stores would end with the run, and the entry with them
@@ -73,15 +70,12 @@ export class CallAudit {
   private recordEnd(call: Call, { record, content }: ToolOutcome): Promise<void> | undefined {
     const { decision } = record;
     // Of what policy denies there was nothing to record before.
-    const deciding = decision?.kind === 'deny' ? this.trail.keep(draftOf({ kind: 'decision', decision }, call)) : undefined;
+    const deciding = decision?.kind === 'deny' ? this.trail.after(draftOf({ kind: 'decision', decision }, call)) : undefined;
     const keepEnd = (): Promise<void> | undefined => {
       const draft = draftOf(outcomeOf(record), call);
-      return this.trail.keep(record.status === 'succeeded' ? { ...draft, result: textOf(content) } : draft);
+      return this.trail.after(record.status === 'succeeded' ? { ...draft, result: textOf(content) } : draft);
     };
-    const keeping = deciding ? deciding.then(keepEnd) : keepEnd();
-    return keeping?.catch((error: unknown) =>
-      this.logger.error(`The outcome of ${record.id} is not in the audit (run ${call.scope.run.runId}).`, error),
-    );
+    return deciding ? deciding.then(keepEnd) : keepEnd();
   }
 }
 

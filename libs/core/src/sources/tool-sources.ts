@@ -273,9 +273,7 @@ export class ToolSources implements BeforeApplicationShutdown {
   /** Keeps an entry of the audit. What a source does cannot be refused for want of it. */
   private record({ named }: LivingSource, details: JsonObject): void {
     const { source } = named.origin;
-    void this.trail
-      ?.record({ tenant: APPLICATION_TENANT, subject: {}, event: { kind: 'source', source, details } })
-      .catch((error: unknown) => this.logger.error(`A change of the source "${source}" is not in the audit.`, error));
+    void this.trail?.after({ tenant: APPLICATION_TENANT, subject: {}, event: { kind: 'source', source, details } });
   }
 
   /** The one timer: for the source that is due first. It does not keep the process alive. */

@@ -108,3 +108,25 @@ describe('a call whose decision is not kept by an audit that', () => {
 function waited(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
+
+describe('the outcome of a call that an audit cannot keep at once', () => {
+  it('is kept later, with the time at which it happened, and the run does not wait for it', async () => {
+    let calledOff = 0;
+    const { loop, made, context, store } = await shop(() => {
+      calledOff += 1;
+      return calledOff === 2 || calledOff === 3 ? Promise.reject(new Error(SECRET)) : undefined;
+    });
+    const result = await settled(loop.run(ask({ context })));
+    const endedAt = Date.now();
+    expect([result.finishReason, made]).toEqual(['stop', ['a']]);
+    expect(await kindsIn(store)).toEqual(['decision']);
+    await jest.advanceTimersByTimeAsync(10_000);
+    expect(await kindsIn(store)).toEqual(['decision', 'outcome']);
+    const [, outcome] = await store.read('acme', { from: 1, limit: 10 });
+    expect(Date.parse(outcome?.at ?? '')).toBeLessThanOrEqual(endedAt);
+  });
+});
+
+async function kindsIn(store: AuditStore): Promise<string[]> {
+  return (await store.read('acme', { from: 1, limit: 10 })).map(({ kind }) => kind);
+}

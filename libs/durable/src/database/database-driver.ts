@@ -61,6 +61,14 @@ export interface DatabaseDriver extends SqlSession {
   close(): Promise<void>;
 }
 
+/**
+ * The settings of every session, by which the texts of statements and values mean what they mean here: a server, a database or a role may have others. Nothing in them is about the time or the
+ * isolation of a transaction.
+ */
+export const SESSION_SETTINGS = `
+  set datestyle to 'ISO, MDY'; set intervalstyle to 'postgres'; set standard_conforming_strings to on; set bytea_output to 'hex';
+  set extra_float_digits to 1; set transform_null_equals to off; set array_nulls to on`;
+
 const AT = 'DurableModule url';
 
 /** Describes the mistake in the address of a server without ever quoting it: there is a password in it. */

@@ -12,6 +12,7 @@ import {
   isOfSession,
   type NamedStatement,
   type NativeConnection,
+  SESSION_SETTINGS,
   type SqlAnswer,
   type SqlSession,
   type SqlStatement,
@@ -31,6 +32,12 @@ const TO_VACUUM = `
   where relkind in ('r', 'm') and ($1 or pg_stat_get_dead_tuples(oid) > 0 or age(relfrozenxid) > 150000000)`;
 /** An eighth of the default; 300 MB of memory become 190. */
 const SETTINGS = ['shared_buffers = 16MB'];
+
+async function withSettings(creating: Promise<PGlite>): Promise<PGlite> {
+  const pglite = await creating;
+  await pglite.exec(SESSION_SETTINGS);
+  return pglite;
+}
 
 /** PostgreSQL within the process, in a folder or in memory. It has one session, so transactions come one after the other. */
 export class PgliteDriver implements DatabaseDriver {
@@ -61,7 +68,7 @@ export class PgliteDriver implements DatabaseDriver {
       await mkdir(folder, { recursive: true, mode: 0o700 });
       await chmod(folder, 0o700);
       const module = await import('@electric-sql/pglite');
-      return new PgliteDriver(await module.PGlite.create(folder, { postgresqlconf: SETTINGS }), module, lock);
+      return new PgliteDriver(await withSettings(module.PGlite.create(folder, { postgresqlconf: SETTINGS })), module, lock);
     } catch (error) {
       await lock.release();
       throw error;
@@ -70,7 +77,8 @@ export class PgliteDriver implements DatabaseDriver {
 
   static async inMemory(template?: Blob): Promise<PgliteDriver> {
     const module = await import('@electric-sql/pglite');
-    return new PgliteDriver(await module.PGlite.create({ postgresqlconf: SETTINGS, ...(template && { loadDataDir: template }) }), module);
+    const creating = module.PGlite.create({ postgresqlconf: SETTINGS, ...(template && { loadDataDir: template }) });
+    return new PgliteDriver(await withSettings(creating), module);
   }
 
   async query<Row extends object>(statement: SqlStatement, values: readonly SqlValue[]): Promise<readonly Row[]> {

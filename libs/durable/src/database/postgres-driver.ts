@@ -10,6 +10,7 @@ import {
   LONGEST_ANSWER_MS,
   type NativeConnection,
   rejectAsOurs,
+  SESSION_SETTINGS,
   rejectAsStorage,
   repeatedWhereLost,
   type SqlAnswer,
@@ -42,6 +43,11 @@ const TYPES: CustomTypesConfig = {
   },
 };
 
+/** Gives a new session its settings, before anybody asks it. */
+function prepareSession(client: PoolClient, done: (error?: Error) => void): void {
+  client.query(SESSION_SETTINGS, (error) => done(error));
+}
+
 /** A PostgreSQL server, for as many processes as like to share it. */
 export class PostgresDriver implements DatabaseDriver {
   readonly connection: NativeConnection;
@@ -67,6 +73,7 @@ export class PostgresDriver implements DatabaseDriver {
       keepAlive: true,
       keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
       application_name: 'toolloop',
+      verify: prepareSession,
     });
     Object.defineProperty(pool.options, 'connectionString', { enumerable: false }); // it holds the password, and objects get logged
     const logger = new Logger('DurableDatabase');
@@ -270,7 +277,7 @@ class Departure {
   }
 
   async lend(): Promise<LentClient> {
-    const lent = new LentClient(await this.fresh().catch(rejectAsStorage), {
+    const lent = new LentClient(await this.fresh().catch(rejectAsOurs), {
       answered: () => (this.quietSince = performance.now()),
       released: () => this.lent.delete(lent),
     });

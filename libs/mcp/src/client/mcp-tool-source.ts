@@ -197,9 +197,7 @@ export class McpToolSource extends ToolSource implements BeforeApplicationShutdo
     else {
       const details = { connectionId, quarantined: [{ id: tool.id, reason: problem }] };
       const subject = { runId, toolCallId, step, declaredId: tool.id };
-      await this.trail
-        ?.record({ tenant, subject, event: { kind: 'source', source: this.origin.source, details } })
-        .catch((error: unknown) => this.logger.error(`A quarantine of ${tool.id} is not in the audit.`, error));
+      await this.trail?.after({ tenant, subject, event: { kind: 'source', source: this.origin.source, details } });
     }
     return new ToolError('The tool is in quarantine: its server does not offer it as it was approved. Do without it.');
   }
