@@ -55,8 +55,17 @@ export class ChatView {
 
   private lineFor(event: LoopEvent): string | undefined {
     if (event.type === 'tool-call') return this.styled('cyan', `→ ${lineOf(event.tool)} ${valueOf(event.args ?? NO_ARGUMENTS)}`);
+    return this.lineForCall(event) ?? this.lineForRun(event);
+  }
+
+  private lineForCall(event: LoopEvent): string | undefined {
     if (event.type === 'tool-result') return this.result(event.record);
     if (event.type === 'tool-progress') return this.styled('dim', `  … ${valueOf(event.value)}`);
+    if (event.type !== 'call-stands') return undefined;
+    return this.styled('dim', `= ${lineOf(event.call.id)} ${valueOf(event.call.args ?? NO_ARGUMENTS)} stands`);
+  }
+
+  private lineForRun(event: LoopEvent): string | undefined {
     if (event.type === 'tools-injected') return this.come(event.tools);
     if (event.type === 'tools-removed') return this.go(event.tools, event.reason);
     if (event.type === 'approval-decision') return this.styled('dim', `  ${event.decision.decision} by ${lineOf(event.decidedBy)}`);

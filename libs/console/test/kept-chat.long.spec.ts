@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { INestApplication } from '@nestjs/common';
-import { ScriptedModel, text } from '@toolloop/testing';
+import { tool } from '@toolloop/core';
+import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import type { Page } from 'playwright-core';
 import { askIn, barriersOn, CHROMIUM, ConsoleBrowser } from './browser.js';
 import { login, serveConsole } from './console-app.js';
@@ -71,5 +72,92 @@ onChromium('the conversation on the screen', () => {
     await mia.locator('.welcome').waitFor();
     expect(await said(mia)).toEqual([]);
     await Promise.all([alice, mia].map((page) => page.context().close()));
+  });
+});
+
+const STAMPS: string[] = [];
+const DESK = [
+  tool({
+    id: 'desk__list',
+    description: 'Lists what is in stock.',
+    effect: 'read_only',
+    reveal: 'all',
+    presentation: { label: 'Stock', done: 'Listed the stock', result: 'table' },
+    execute: () => [
+      { name: 'Lamp', count: 3 },
+      { name: 'Desk', count: 1 },
+    ],
+  }),
+  tool({
+    id: 'desk__stamp',
+    description: 'Stamps the paper.',
+    effect: 'state_change',
+    reveal: 'all',
+    labels: { returns: 'trusted' },
+    execute: () => `stamp ${STAMPS.push('it')}`,
+  }),
+  tool({ id: 'desk__burn', description: 'Burns the paper.', effect: 'state_change', reveal: 'all', execute: () => 'burnt' }),
+];
+const POLICY = {
+  version: 'v1',
+  allow: ['desk__*'],
+  flow: 'off' as const,
+  requireApproval: [{ tools: ['desk__burn'], reason: 'A look first.' }],
+};
+
+async function serveDesk(script: ConstructorParameters<typeof ScriptedModel>[0]): Promise<string> {
+  const served = await serveConsole({ login }, { loop: { model: new ScriptedModel(script), policy: POLICY, tools: DESK } });
+  desks.push(served.app);
+  return served.url;
+}
+
+const desks: INestApplication[] = [];
+afterAll(() => Promise.all(desks.map((desk) => desk.close())));
+
+onChromium('the calls of a conversation', () => {
+  it(`are there again once the page is loaded again: their results in their form, and what was asked, which can still be answered${why}`, async () => {
+    const address = await serveDesk([calls(call('desk__list')), text('That is all.'), calls(call('desk__burn')), text('It is burnt.')]);
+    const alice = await browser.open(address, ['alice', 'secret']);
+    await askAndRead(alice, 'What is there?', 'That is all.');
+    await askIn(alice, 'Burn it.');
+    await alice.getByRole('button', { name: 'Approve' }).waitFor();
+    await alice.reload();
+    await answered(alice, 'That is all.');
+    const card = alice.locator('.call', { hasText: 'Listed the stock' });
+    expect(await card.locator('td').allInnerTexts()).toEqual(['Lamp', '3', 'Desk', '1']);
+    expect(await barriersOn(alice)).toEqual([]);
+    await alice.getByRole('button', { name: 'Approve' }).click();
+    await answered(alice, 'It is burnt.');
+    await alice.locator('.call.done', { hasText: 'burnt' }).waitFor();
+    await alice.reload();
+    await answered(alice, 'It is burnt.');
+    expect(await alice.locator('.call.done').count()).toBe(2);
+    expect(await alice.getByRole('button', { name: 'Approve' }).count()).toBe(0);
+    await alice.context().close();
+  });
+});
+
+onChromium('an answer on the screen', () => {
+  it(`is given anew in its place, with what it changed shown as standing, before and after the page is loaded again${why}`, async () => {
+    const stamp = calls(call('desk__stamp'));
+    const address = await serveDesk([stamp, text('Stamped.'), stamp, text('It has its stamp.'), text('Nothing more.')]);
+    const alice = await browser.open(address, ['alice', 'secret']);
+    await askAndRead(alice, 'Stamp it.', 'Stamped.');
+    const stamps = STAMPS.length;
+    await alice.getByRole('button', { name: 'Answer anew' }).click();
+    await answered(alice, 'It has its stamp.');
+    expect([STAMPS.length, await said(alice)]).toEqual([stamps, ['Stamp it.', 'It has its stamp.']]);
+    expect(await alice.getByText('made before, and stands').count()).toBe(2);
+    expect(await barriersOn(alice)).toEqual([]);
+    await alice.reload();
+    await answered(alice, 'It has its stamp.');
+    expect(await said(alice)).toEqual(['Stamp it.', 'It has its stamp.']);
+
+    await alice.getByRole('button', { name: 'Edit' }).click();
+    await alice.getByLabel('Edit').fill('Leave it.');
+    await alice.getByRole('button', { name: 'Send' }).first().click();
+    await answered(alice, 'Nothing more.');
+    expect([STAMPS.length, await said(alice)]).toEqual([stamps, ['Leave it.', 'Nothing more.']]);
+    await alice.context().close();
   });
 });

@@ -244,7 +244,15 @@ export const ANSWERS = {
   Conversation: object<ConversationSummary>({ conversationId: TEXT, messages: WHOLE, updatedAt: TIME }),
   ConversationPage: object<ConversationPage>({
     conversationId: TEXT,
-    entries: list(object<ConversationEntry>({ position: WHOLE, role: words('user', 'assistant'), text: TEXT })),
+    entries: list(
+      object<ConversationEntry>({
+        position: WHOLE,
+        role: words('user', 'assistant', 'tool'),
+        text: TEXT,
+        messageId: optional(TEXT),
+        call: optional(ref('ToolCall')),
+      }),
+    ),
     next: optional(WHOLE),
   }),
   Directive: object<DirectiveView>({

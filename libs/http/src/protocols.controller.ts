@@ -61,8 +61,11 @@ export class ChatTurns {
     return this.streams.ask(await this.requestOf(said, caller), caller, terms);
   }
 
-  private async requestOf({ body, prompt, chatId, requestId, tools = [] }: Said, caller: Caller): Promise<LoopRequest> {
-    const said = { ...optionsIn(body), message: prompt, ...(chatId !== undefined && { conversationId: chatId }) };
+  private async requestOf({ body, prompt, chatId, requestId, messageId, cut, tools = [] }: Said, caller: Caller): Promise<LoopRequest> {
+    const options = optionsIn(body);
+    const isCut = cut !== undefined && chatId !== undefined && options['rehearse'] !== true; // a rehearsal leaves a conversation as it is
+    const place = { ...(messageId !== undefined && { messageId }), ...(isCut && { cut }) };
+    const said = { message: prompt, ...(chatId !== undefined && { conversationId: chatId }), ...place, ...options };
     const ask: unknown = await STRICT.transform(said, { type: 'body', metatype: AskBody });
     if (!(ask instanceof AskBody)) throw new BadRequestException('The message cannot be read.');
     const request = await this.served.requestOf(ask, caller, requestId);
@@ -112,9 +115,9 @@ export class AgUiController {
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],
   ): Promise<void> {
-    const { threadId, runId, shownCalls = [], answers, prompt, tools } = reading(() => readAgUiRequest(body));
+    const { threadId, runId, shownCalls = [], answers, prompt, messageId, cut, tools } = reading(() => readAgUiRequest(body));
     const encoder = agUiEncoder({ threadId, runId, shownCalls, given: answers });
-    return this.turns.answer({ body, chatId: threadId, answers, prompt, tools }, encoder, caller, { request, response });
+    return this.turns.answer({ body, chatId: threadId, answers, prompt, messageId, cut, tools }, encoder, caller, { request, response });
   }
 
   /** For an agent that has lost its stream: the messages that it has of the answer give way to those of this one. */
@@ -188,6 +191,8 @@ export class DataStreamController {
 }
 
 interface Said extends Partial<Pick<AssistantRequest, 'tools'>> {
+  readonly messageId?: string | undefined;
+  readonly cut?: UiMessageRequest['cut'];
   readonly body: JsonValue;
   readonly prompt?: string | undefined;
   readonly chatId?: string | undefined;
@@ -202,7 +207,7 @@ interface Turn extends Said, Partial<Pick<AssistantRequest, 'answers'>>, Partial
   readonly chatState?: ChatState;
 }
 
-const OPTIONS: ReadonlySet<string> = new Set<keyof Ask>(['rehearse', 'whenBusy']);
+const OPTIONS: ReadonlySet<string> = new Set<keyof Ask>(['rehearse', 'whenBusy', 'cut']);
 
 /** Finds the options of a question that the protocols do not know. They are checked like those of `POST /chat`. */
 function optionsIn(body: JsonValue): JsonObject {

@@ -6,6 +6,7 @@ import {
   IsDefined,
   IsIn,
   IsInt,
+  IsNotEmpty,
   IsObject,
   IsString,
   Matches,
@@ -16,7 +17,15 @@ import {
 } from 'class-validator';
 import type { DeclaredTool, Policy } from '@toolloop/core';
 import type { RunStatus } from '@toolloop/core/runs';
-import { type Ask, DIRECTIVE_STATUSES, type DirectiveStatus, type JsonObject, type JsonValue, type WaitingFor } from '@toolloop/protocol';
+import {
+  type Ask,
+  type Cut,
+  DIRECTIVE_STATUSES,
+  type DirectiveStatus,
+  type JsonObject,
+  type JsonValue,
+  type WaitingFor,
+} from '@toolloop/protocol';
 import { MayBeAbsent } from './optional-field.js';
 import { MOST_LISTED } from './pages.js';
 
@@ -40,6 +49,16 @@ export class Page {
   @MayBeAbsent() @IsString() @MaxLength(256) after?: string;
 }
 
+const IS_IDS = { each: true, message: '$property must be a list of ids' };
+
+/** The place at which a conversation is cut. */
+export class CutBody implements Cut {
+  /** Ids of runs, or the client's own of messages of the user: the first one that is found is where the conversation is cut. */
+  @IsArray() @ArrayMaxSize(100) @IsString(IS_IDS) @IsNotEmpty(IS_IDS) @MaxLength(256, IS_IDS) at!: string[];
+  /** The ids of runs whose answers stay, the latest last: if no place is found, the conversation ends behind the latest of them that is found. */
+  @MayBeAbsent() @IsArray() @ArrayMaxSize(100) @IsString(IS_IDS) @IsNotEmpty(IS_IDS) @MaxLength(256, IS_IDS) after?: string[];
+}
+
 /** A question to the loop. */
 export class AskBody implements Ask {
   @IsString({ message: 'message must be a text' })
@@ -57,6 +76,12 @@ export class AskBody implements Ask {
 
   /** Says the message to the run of the conversation that is under way, or waits for its end. Both runs are the caller's own. */
   @MayBeAbsent() @IsIn(['queue', 'addInput'], { message: 'whenBusy must be "queue" or "addInput"' }) whenBusy?: 'queue' | 'addInput';
+
+  /** The client's own id of the message, under which `cut` finds it when the user changes the words. */
+  @MayBeAbsent() @IsString() @IsNotEmpty() @MaxLength(256) messageId?: string;
+
+  /** Takes an answer back, with what follows it: the conversation ends before the place, and this message takes its place. */
+  @MayBeAbsent() @IsObject() @ValidateNested() @Type(() => CutBody) cut?: CutBody;
 }
 
 /** A question whose answer is streamed. */

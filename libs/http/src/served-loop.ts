@@ -31,13 +31,19 @@ export class ServedLoop implements OnModuleInit {
   }
 
   /** The run of a question: actor and tenant come from the application, never from the body. `requestId` is the client's name for it. */
-  async requestOf({ message, conversationId, rehearse, whenBusy }: Ask, caller: Caller, requestId?: string): Promise<LoopRequest> {
+  async requestOf(
+    { message, conversationId, rehearse, whenBusy, messageId, cut }: Ask,
+    caller: Caller,
+    requestId?: string,
+  ): Promise<LoopRequest> {
     return {
       ...(await this.termsOf(caller)),
       prompt: message,
       ...(rehearse && { rehearse }),
       ...(whenBusy && { whenBusy }),
       ...(conversationId && { conversationId }),
+      ...(messageId !== undefined && { messageId }),
+      ...(cut && { cut: { at: cut.at, ...(cut.after && { after: cut.after }) } }),
       ...(requestId !== undefined && { requestId }),
     };
   }

@@ -5,6 +5,7 @@ export { NO_USAGE, addUsage, usageSince } from './message.js';
 export type {
   AssistantMessage,
   AttachmentDigest,
+  CallChange,
   Citation,
   ContentPart,
   HiddenValue,
@@ -89,12 +90,14 @@ export type {
   RehearsedRun,
   ReportedCall,
   RunFailure,
+  ShownCall,
   SubRunRecord,
   ToolErrorCode,
   ToolFailure,
   ToolInvocationRecord,
   WaitingFor,
 } from './loop-result.js';
+export { shownCall } from './loop-result.js';
 export { LoopEventSink, timestampOfNow } from './loop-event.js';
 export type { RunIdentity } from './loop-event.js';
 export type { EventStamp, LoopEvent, LoopEventBody, LoopEventOf, ToolPrefix, WarningCode } from './loop-event.js';
@@ -114,6 +117,7 @@ export type {
   AnsweredRequest,
   Approval,
   Ask,
+  Cut,
   ChangedPolicy,
   ConversationEntry,
   ConversationPage,

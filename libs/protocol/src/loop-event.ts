@@ -12,7 +12,7 @@ import type {
 import type { JsonObject, JsonValue } from './json.js';
 import type { ModelErrorCode } from './errors.js';
 import type { ModelFinishReason, ModelResponseIdentity, ProviderToolStatus } from './language-model.js';
-import type { FinishReason, RehearsalReport, RunFailure, ToolInvocationRecord, WaitingFor } from './loop-result.js';
+import type { FinishReason, RehearsalReport, RunFailure, ShownCall, ToolInvocationRecord, WaitingFor } from './loop-result.js';
 import type { Citation, Usage } from './message.js';
 import type { ToolEffect, ToolPresentation } from './tool-definition.js';
 
@@ -103,6 +103,8 @@ export type LoopEventBody =
       readonly tool: string;
       readonly argumentsDelta: string;
     }
+  /** A call of an answer that gives way to this run's: what it changed stands, and is not changed a second time. */
+  | { readonly type: 'call-stands'; readonly step: number; readonly call: ShownCall }
   /** An assembled call. `args` and `presentation` are absent when the arguments could not be parsed or no such tool exists. */
   | {
       readonly type: 'tool-call';

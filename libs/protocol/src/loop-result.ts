@@ -2,7 +2,7 @@ import type { ModelErrorCode } from './errors.js';
 import type { ComparedCall, Decision, RehearsedCall } from './decision.js';
 import type { JsonObject, JsonValue } from './json.js';
 import type { Citation, Message, RecordedAttachment, Usage } from './message.js';
-import type { ArgumentProblem, EntityReference, ToolEffect, ToolSpec } from './tool-definition.js';
+import type { ArgumentProblem, EntityReference, ToolEffect, ToolPresentation, ToolSpec } from './tool-definition.js';
 
 /**
  * The reason why a run ended. A run that reached a limit (`max_steps`, `max_calls`, `no_progress`, `timeout`, `budget`) still has its transcript and usage.
@@ -171,6 +171,8 @@ export interface ToolInvocationRecord {
   readonly directiveId?: string;
   /** The pending request of an equal call of the same conversation. Set if this call was answered with it instead of being made. */
   readonly pendingId?: string;
+  /** The id of an equal call of an answer that has given way to this run's. Set if this call was answered with what that one did instead of being made. */
+  readonly madeBefore?: string;
   /** Set in a rehearsal: the call was made and rolled back, or it was not made. */
   readonly rehearsal?: 'rehearsed' | 'previewed';
   /** Images and files of the result, which the model is shown too. */
@@ -212,4 +214,38 @@ export interface RehearsedRun {
   /** The end of the run in which a model was asked again, once it is over. Anything but `stop` says that these calls are not all that the model would have made. */
   readonly finishReason?: FinishReason;
   readonly calls: readonly ComparedCall[];
+}
+
+/** A call with its outcome as people see it: JSON, and nothing of the model's projection. */
+export interface ShownCall extends Pick<
+  ToolInvocationRecord,
+  | 'toolCallId'
+  | 'id'
+  | 'declaredId'
+  | 'entity'
+  | 'effect'
+  | 'args'
+  | 'status'
+  | 'result'
+  | 'directiveId'
+  | 'pendingId'
+  | 'madeBefore'
+  | 'attachments'
+  | 'error'
+  | 'decision'
+  | 'durationMs'
+> {
+  /** The presentation of the call and its result, if the tool declares one. */
+  readonly presentation?: ToolPresentation;
+  /** The run that the call started, if it started one. */
+  readonly subRunId?: string;
+  /** The run that made the call. Set in a conversation that is kept. */
+  readonly runId?: string;
+}
+
+/** Returns the part of a record that people see of a call that is over. */
+export function shownCall(record: ToolInvocationRecord, presentation?: ToolPresentation): ShownCall {
+  const { step: _step, index: _index, attempt: _attempt, startedAt: _startedAt, endedAt: _endedAt, ...rest } = record;
+  const { resultBytes: _resultBytes, truncated: _truncated, rehearsal: _rehearsal, subRun, ...shown } = rest;
+  return { ...shown, ...(presentation && { presentation }), ...(subRun && { subRunId: subRun.runId }) };
 }

@@ -1,4 +1,5 @@
 import type { JsonValue } from './json.js';
+import type { ShownCall } from './loop-result.js';
 import type { ToolLabels } from './tool-definition.js';
 
 /** A model's request for a tool, as the model wrote it. */
@@ -49,6 +50,8 @@ export interface UserMessage {
   /** The labels of the content. Set where the words are not the user's own. */
   readonly labels?: MessageLabels;
   readonly content: string | readonly ContentPart[];
+  /** The client's own id of the message, under which it is found again when the user changes its words. No model reads it. */
+  readonly messageId?: string;
 }
 
 export interface AssistantMessage {
@@ -93,6 +96,24 @@ export interface ToolMessage {
   readonly labels?: MessageLabels;
   /** The texts from outside for which references stand in the content. No model reads them. */
   readonly hidden?: readonly HiddenValue[];
+  /** The change that the call made, or may have made: it stands even if the answer gives way to another. No model reads it. */
+  readonly change?: CallChange;
+  /** The call as people see it. Set in a conversation that is kept; no model reads it. */
+  readonly shown?: ShownCall;
+}
+
+/** A change that a call made, or may have made. */
+export interface CallChange {
+  readonly declaredId: string;
+  readonly instanceId?: string;
+  /** The SHA-256 of the canonical arguments, in hex: a call with the same ones is the same change. */
+  readonly argsHash: string;
+  /** The directives that the call, or a sub-run of it, asked for. */
+  readonly directiveIds?: readonly string[];
+  /** True if directives are all that it changes: cancelled ones leave nothing. */
+  readonly isLater?: true;
+  /** Set in a run whose answer takes the place of the one in which the change was made. */
+  readonly stands?: true;
 }
 
 /** A text from outside that a model knows by a reference alone. */

@@ -9,7 +9,7 @@ import type {
 } from './decision.js';
 import type { Finding } from './errors.js';
 import type { JsonObject, JsonValue } from './json.js';
-import type { FinishReason, ToolInvocationRecord, WaitingFor } from './loop-result.js';
+import type { FinishReason, ShownCall, ToolInvocationRecord, WaitingFor } from './loop-result.js';
 import type { ToolEffect, ToolPresentation, ToolSpec } from './tool-definition.js';
 
 /** A question to the application's loop. */
@@ -21,6 +21,18 @@ export interface Ask {
   readonly rehearse?: boolean;
   /** While another run of the conversation is under way: `queue` for its own run behind that one, `addInput` to say it to that one. @default 'queue' */
   readonly whenBusy?: 'queue' | 'addInput';
+  /** The client's own id of the message, under which `cut` finds it when the user changes the words. */
+  readonly messageId?: string;
+  /** Takes an answer back, with what follows it: the conversation ends before the first place that is found, and this message takes its place. */
+  readonly cut?: Cut;
+}
+
+/** The place at which a conversation is cut. */
+export interface Cut {
+  /** Ids of runs, or the client's own of messages of the user: the first one that is found is where the conversation is cut. */
+  readonly at: readonly string[];
+  /** The ids of runs whose answers stay, the latest last: if no place is found, the conversation ends behind the latest of them that is found. */
+  readonly after?: readonly string[];
 }
 
 /** A run as the routes show it. */
@@ -139,8 +151,13 @@ export interface ConversationSummary {
 export interface ConversationEntry {
   /** The position among the stored messages, from 0. */
   readonly position: number;
-  readonly role: 'user' | 'assistant';
+  readonly role: 'user' | 'assistant' | 'tool';
+  /** Empty for the outcome of a call. */
   readonly text: string;
+  /** The client's own id of a message of the user, if it gave one. */
+  readonly messageId?: string;
+  /** The call whose outcome it is, as people see it. */
+  readonly call?: ShownCall;
 }
 
 /** A page of a conversation, as people may see it. */

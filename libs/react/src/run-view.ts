@@ -14,6 +14,7 @@ import type {
   RehearsalReport,
   RehearsalRequest,
   RunFailure,
+  ShownCall,
   ToolEffect,
   ToolInvocationRecord,
   ToolPresentation,
@@ -48,6 +49,9 @@ export interface RequestAnswer {
   readonly reason?: string;
 }
 
+/** The outcome of a call; of one that is kept with its conversation less is known. */
+export type CallRecord = ShownCall & Partial<ToolInvocationRecord>;
+
 /** A call as a page shows it, from the model's first letter to its result. */
 export interface CallPart {
   readonly kind: 'call';
@@ -63,7 +67,9 @@ export interface CallPart {
   readonly progress?: JsonValue;
   readonly request?: OpenRequest;
   readonly answer?: RequestAnswer;
-  readonly record?: ToolInvocationRecord;
+  readonly record?: CallRecord;
+  /** Set where an answer that was taken back for this one had made the call: what it changed stands. */
+  readonly stands?: true;
   readonly directive?: DirectiveRequest;
   /** Set where its result holds what may have been written by others. */
   readonly isOfOthers?: true;
@@ -239,6 +245,8 @@ function ofCalls(view: RunView, event: LoopEvent): RunView {
       return withCall(view, { ...callOf(view, event), progress: event.value });
     case 'tool-result':
       return withRecord(view, event);
+    case 'call-stands':
+      return withCall(view, { ...callPart(event.call, { step: event.step, since: event.sequence }), stands: true });
     default:
       return ofRequests(view, event);
   }
@@ -317,6 +325,24 @@ function withSubRun(view: RunView, { path, event }: LoopEventOf<'sub-run'>): Run
   const within = event.type === 'run-start' ? event.within : undefined;
   const call = within && callWith(view, ({ toolCallId }) => toolCallId === within.toolCallId);
   return { ...(call ? withCall(view, { ...call, subRunId: runId }) : view), subRuns };
+}
+
+/** A call that is over, as a page shows it. One that waits has no outcome yet. */
+export function callPart(call: ShownCall, place: Pick<CallPart, 'step' | 'since'>): CallPart {
+  const { toolCallId, id: tool, args, effect, decision, presentation, subRunId } = call;
+  return {
+    kind: 'call',
+    ...place,
+    toolCallId,
+    tool,
+    brought: [],
+    ...(call.status !== 'waiting' && { record: call }),
+    ...(args && { args }),
+    ...(effect && { effect }),
+    ...(decision && { decision }),
+    ...(presentation && { presentation }),
+    ...(subRunId !== undefined && { subRunId }),
+  };
 }
 
 interface CallPlace {

@@ -1,25 +1,29 @@
 import type { AnsweredRequest, Ask, ConversationEntry, ConversationPage, ToolLoopClient } from '@toolloop/client';
 import type { LoopEvent, PendingReply } from '@toolloop/protocol';
+import { isWaiting, keptTurns, withRequests } from './kept-turns.js';
 import { LookTimes, type Notices } from './look-times.js';
 import { isAbort, Observed, toError } from './observed.js';
 import { EMPTY_RUN, type RunView, withEvent } from './run-view.js';
 
-/** A page shows no more messages of before than these. */
-const MOST_EARLIER = 200;
+/** A page shows no more turns of before than these. */
+const MOST_EARLIER = 100;
 
 /** A question of a conversation, and the run that answers it. */
 export interface Turn {
   readonly id: string;
   readonly question: string;
   readonly run: RunView;
+  /** The id of the question, under which it is found again when it is asked anew. Absent for one that a client without ids has asked. */
+  readonly messageId?: string;
+  /** Set for a turn that was read from the conversation: of its run no more is known than that keeps. */
+  readonly isKept?: true;
   /** The failure of asking or reading; that of the run itself is in its view. */
   readonly error?: Error;
 }
 
 /** A conversation as a page shows it. */
 export interface ThreadState {
-  /** The messages from before its turns, once {@link Thread.recall} has read them. */
-  readonly earlier: readonly ConversationEntry[];
+  /** With those from before the page was loaded, once {@link Thread.recall} has read them. */
   readonly turns: readonly Turn[];
   /** `waiting`: its last run waits for an answer of a person or of the client. */
   readonly status: 'idle' | 'answering' | 'waiting';
@@ -54,36 +58,86 @@ export class Thread extends Observed<ThreadState> {
     private readonly client: ToolLoopClient,
     { conversationId = crypto.randomUUID(), durable = true, notices }: ThreadOptions = {},
   ) {
-    super({ earlier: [], turns: [], status: 'idle' });
+    super({ turns: [], status: 'idle' });
     this.conversationId = conversationId;
     this.isDurable = durable;
     this.looks = new LookTimes(notices);
   }
 
-  /** Reads the messages of the conversation from before its turns, and keeps the latest. Once there are any, it reads none. */
+  /** Reads the turns of the conversation from before the page was loaded, with their calls and what these ask, and keeps the latest. Once there are any, it reads none. */
   async recall(): Promise<void> {
-    if (this.hasMessages) return;
+    if (this.hasTurns) return;
     const earlier: ConversationEntry[] = [];
     for (let from: number | undefined = 0; from !== undefined;) {
       const page: ConversationPage = await this.client.conversation(this.conversationId, from);
       earlier.push(...page.entries);
       from = page.next;
     }
-    if (!this.hasMessages) this.show({ earlier: earlier.slice(-MOST_EARLIER) });
+    const turns = await Promise.all(
+      keptTurns(earlier)
+        .slice(-MOST_EARLIER)
+        .map((turn) => this.withOpen(turn)),
+    );
+    if (this.hasTurns) return;
+    this.show({ turns });
+    this.settle();
+    this.follow(turns.at(-1));
   }
 
-  private get hasMessages(): boolean {
-    const { earlier, turns } = this.snapshot();
-    return earlier.length > 0 || turns.length > 0;
+  private get hasTurns(): boolean {
+    return this.snapshot().turns.length > 0;
+  }
+
+  /** Adds what the calls of a turn ask that wait. */
+  private async withOpen(turn: Turn): Promise<Turn> {
+    const { runId } = turn.run;
+    return isWaiting(turn) && runId !== undefined ? withRequests(turn, await this.client.pending({ runId })) : turn;
+  }
+
+  /** Reads the events of a durable run that waits, and that continues by itself. */
+  private follow(turn: Turn | undefined): void {
+    const { runId, status } = turn?.run ?? EMPTY_RUN;
+    if (!turn || runId === undefined || status !== 'waiting' || !this.isDurable) return;
+    this.change(turn.id, () => ({ run: { ...EMPTY_RUN, runId, status } }));
+    void this.read(turn.id, this.client.events(runId, { leaveWhenWaiting: this.looks.times, signal: this.signal }));
   }
 
   /** Asks, and resolves once the answer is complete or waits for someone. */
   async ask(message: string, options: Pick<Ask, 'rehearse'> = {}): Promise<void> {
+    await this.send(message, options, crypto.randomUUID());
+  }
+
+  /**
+   * Has a question answered anew, or another in its place, and resolves as {@link ask} does. What was said from there on goes; what it changed stands, and is shown in the new answer.
+   *
+   * @param message the words in the place of the question's. @default the same words
+   * @example
+   * await thread.askAnew(turn.id);
+   */
+  async askAnew(turnId: string, message?: string): Promise<void> {
+    const { turns } = this.snapshot();
+    const index = turns.findIndex(({ id }) => id === turnId);
+    const turn = turns[index];
+    if (!turn) return;
+    const before = turns.slice(0, index);
+    const { messageId = crypto.randomUUID(), run } = turn;
+    this.leave();
+    this.show({ turns: before });
+    const after = before.flatMap((one) => one.run.runId ?? []).slice(-MOST_EARLIER);
+    await this.send(
+      message ?? turn.question,
+      { cut: { at: [...(run.runId === undefined ? [] : [run.runId]), messageId], after } },
+      messageId,
+    );
+  }
+
+  private async send(message: string, options: Pick<Ask, 'rehearse' | 'cut'>, messageId: string): Promise<void> {
     const id = crypto.randomUUID();
-    this.show({ turns: [...this.snapshot().turns, { id, question: message, run: EMPTY_RUN }], status: 'answering' });
+    const turn: Turn = { id, question: message, messageId, run: EMPTY_RUN };
+    this.show({ turns: [...this.snapshot().turns, turn], status: 'answering' });
     const { conversationId, isDurable: durable, signal } = this;
     const reading = { durable, requestId: id, leaveWhenWaiting: this.looks.times, signal };
-    await this.read(id, this.client.ask({ message, conversationId, ...options }, reading));
+    await this.read(id, this.client.ask({ message, conversationId, messageId, ...options }, reading));
   }
 
   /** Answers what a call asks, and reads on. */
@@ -138,7 +192,7 @@ export class Thread extends Observed<ThreadState> {
       this.settle();
     } catch (thrown) {
       if (!isAbort(thrown)) this.change(id, () => ({ error: toError(thrown) }));
-      this.show({ status: 'idle' });
+      if (this.snapshot().turns.at(-1)?.id === id) this.show({ status: 'idle' });
     }
   }
 

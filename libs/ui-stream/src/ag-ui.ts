@@ -8,7 +8,7 @@ import {
   type LoopEventOf,
   type QuestionRequest,
   type RehearsalRequest,
-  type ToolInvocationRecord,
+  type ShownCall,
   type Usage,
 } from '@toolloop/protocol';
 import {
@@ -19,6 +19,7 @@ import {
   type EventEncoder,
   frame,
   isGiven,
+  type MessageCut,
   namedCall,
   type NamedAnswer,
   rehearsalSentence,
@@ -165,6 +166,7 @@ class AgUiStream {
       return delta === '' ? started : [...started, { type: 'TOOL_CALL_ARGS', toolCallId, delta }];
     }
     if (event.type === 'tool-call') return [...this.closeMessage(), ...this.called(event)];
+    if (event.type === 'call-stands') return this.result(event.call);
     return event.type === 'tool-result' ? this.result(event.record) : undefined;
   }
 
@@ -184,7 +186,7 @@ class AgUiStream {
     return [start, { type: 'TOOL_CALL_ARGS', toolCallId, delta: JSON.stringify(args) }, { type: 'TOOL_CALL_END', toolCallId }];
   }
 
-  private result(record: ToolInvocationRecord): AgUiEvent[] {
+  private result(record: ShownCall): AgUiEvent[] {
     const { id: tool, status, result = null, error, args } = record;
     if (status === 'waiting') return [];
     const known = this.called({ toolCallId: record.toolCallId, tool, ...(args && { args }) });
@@ -295,6 +297,10 @@ function toCustom(event: LoopEvent): AgUiEvent[] {
 export interface AgUiRequest extends Omit<AgUiOptions, 'given' | 'repeatsAfter'> {
   /** The text of the newest message if a user wrote it. */
   readonly prompt?: string;
+  /** The id of that message. A message that is sent again under its id is asked anew: the answer that it has had gives way. */
+  readonly messageId?: string;
+  /** The place of that answer. */
+  readonly cut?: MessageCut;
   /** The answers to interrupts, and the results of calls that the client made. */
   readonly answers: readonly NamedAnswer[];
   /** The tools that the client says it has. */
@@ -325,11 +331,16 @@ export function readAgUiRequest(body: JsonValue | undefined): AgUiRequest {
     threadId,
     runId,
     shownCalls,
-    ...(isAsked && { prompt: contentText(last['content']) }),
+    ...(isAsked && { prompt: contentText(last['content']), ...askedAnew(last) }),
     answers,
     tools: declaredTools(body['tools']),
     messages,
   };
+}
+
+/** A client has no word for asking anew: it sends the messages up to the question. Only the very same one is looked for, since a page may not show what was said in another. */
+function askedAnew({ id }: JsonObject): Pick<AgUiRequest, 'messageId' | 'cut'> {
+  return typeof id === 'string' && id !== '' ? { messageId: id, cut: { at: [id], after: [] } } : {};
 }
 
 function callIdsOf({ toolCalls }: JsonObject): string[] {

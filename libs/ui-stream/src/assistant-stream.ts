@@ -5,10 +5,11 @@ import {
   type JsonValue,
   type LoopEvent,
   type LoopEventOf,
-  type ToolInvocationRecord,
+  type ShownCall,
 } from '@toolloop/protocol';
 import {
   COMMENT,
+  cutBefore,
   type DeclaredClientTool,
   declaredTools,
   type EventEncoder,
@@ -16,6 +17,7 @@ import {
   type NamedAnswer,
   SSE_HEADERS,
   isGiven,
+  type MessageCut,
   namedCall,
   type ShownResults,
 } from './encoder.js';
@@ -32,22 +34,28 @@ function usageOf({ usage: { inputTokens, outputTokens } }: LoopEventOf<'run-end'
 }
 
 /** A call as these protocols show it: at once and whole. */
-interface ShownCall {
+interface WholeCall {
   readonly toolCallId: string;
   readonly toolName: string;
   readonly args: JsonObject;
 }
 
-function callIn(event: LoopEvent): ShownCall | undefined {
-  const shown = (toolCallId: string, toolName: string, args: JsonObject = {}): ShownCall => {
+function callIn(event: LoopEvent): WholeCall | undefined {
+  const shown = (toolCallId: string, toolName: string, args: JsonObject = {}): WholeCall => {
     return { toolCallId: namedCall(event.runId, toolCallId), toolName, args };
   };
   if (event.type === 'tool-call') return shown(event.toolCallId, event.tool, event.args);
   if (event.type === 'approval-request') return shown(event.approval.toolCallId, event.approval.tool, event.approval.args);
   if (event.type === 'pending-request' && event.kind === 'client')
     return shown(event.request.toolCallId, event.request.tool, event.request.args);
-  if (event.type === 'tool-result') return shown(event.record.toolCallId, event.record.id, event.record.args);
-  return undefined;
+  const ended = endedIn(event);
+  return ended && shown(ended.toolCallId, ended.id, ended.args);
+}
+
+/** A call that is over: one of this run, or one that an earlier answer had made and that stands. */
+function endedIn(event: LoopEvent): ShownCall | undefined {
+  if (event.type === 'call-stands') return event.call;
+  return event.type === 'tool-result' ? event.record : undefined;
 }
 
 /** The source of a citation, which these protocols know by its address alone. */
@@ -62,7 +70,7 @@ interface ShownResult {
   readonly isError?: true;
 }
 
-function resultIn({ status, result = null, error }: ToolInvocationRecord): ShownResult | undefined {
+function resultIn({ status, result = null, error }: ShownCall): ShownResult | undefined {
   if (status === 'waiting') return undefined;
   return status === 'succeeded' ? { result } : { result: error?.safeMessage ?? 'The call failed.', isError: true };
 }
@@ -81,7 +89,7 @@ export function dataStreamEncoder(results: ShownResults = {}): EventEncoder {
     event.type === 'tool-result' && isGiven(results, namedCall(event.runId, event.record.toolCallId), event.record.result ?? null);
   const call = (event: LoopEvent): string => {
     const made = callIn(event);
-    if (!made || shown.has(made.toolCallId) || (event.type !== 'tool-result' && isAnswered(made.toolCallId))) return '';
+    if (!made || shown.has(made.toolCallId) || (!endedIn(event) && isAnswered(made.toolCallId))) return '';
     shown.add(made.toolCallId);
     return line('9', made);
   };
@@ -105,7 +113,8 @@ function line(code: string, value: unknown): string {
 function dataLine(event: LoopEvent): string {
   if (event.type === 'text-delta') return line('0', event.text);
   if (event.type === 'reasoning-delta') return line('g', event.text);
-  if (event.type === 'tool-result') return resultLine(event);
+  const ended = endedIn(event);
+  if (ended) return resultLine(event.runId, ended);
   const source = sourceIn(event);
   if (source) return line('h', source);
   if (event.type === 'step-start') return line('f', { messageId: `${event.runId}-${event.step}` });
@@ -114,7 +123,7 @@ function dataLine(event: LoopEvent): string {
   return event.type === 'run-end' ? endLine(event) : '';
 }
 
-function resultLine({ runId, record }: LoopEventOf<'tool-result'>): string {
+function resultLine(runId: string, record: ShownCall): string {
   const result = resultIn(record);
   return result ? line('a', { toolCallId: namedCall(runId, record.toolCallId), ...result }) : '';
 }
@@ -233,10 +242,10 @@ class TransportStream {
     if (event.type === 'approval-request') return this.set(namedCall(runId, event.approval.toolCallId), 'approval', event.approval);
     if (event.type === 'pending-request' && event.kind === 'question')
       return this.set(namedCall(runId, event.request.toolCallId), 'question', event.request);
-    if (event.type !== 'tool-result') return [];
-    const name = namedCall(runId, event.record.toolCallId);
-    const shown = resultIn(event.record);
+    const ended = endedIn(event);
+    const shown = ended && resultIn(ended);
     if (!shown) return [];
+    const name = namedCall(runId, ended.toolCallId);
     return [...this.set(name, 'result', shown.result), ...(shown.isError ? this.set(name, 'isError', true) : [])];
   }
 
@@ -271,6 +280,10 @@ export interface AssistantRequest {
   readonly threadId?: string;
   /** The text of the newest message if a user wrote it. */
   readonly prompt?: string;
+  /** The client's id of the newest message if a user wrote it, under which it is found again when the user changes the words. */
+  readonly messageId?: string;
+  /** The place of the answer that gives way to that of a question whose words the user has changed. */
+  readonly cut?: MessageCut;
   /** The answers to what a run asked: results of calls that the client made, and decisions. */
   readonly answers: readonly NamedAnswer[];
   /** The messages of the client's state, with the new one, behind which the answer stands. */
@@ -293,16 +306,37 @@ export function readAssistantRequest(body: JsonValue | undefined): AssistantRequ
   if (!isJsonObject(body) || !isJsonList(body['commands'])) throw new TypeError('The body must be an object with "commands", a list.');
   const commands = body['commands'].filter(isJsonObject);
   const { messages, ...state } = isJsonObject(body['state']) ? body['state'] : {};
-  const said = commands.flatMap(({ type, message }) => (type === 'add-message' && isJsonObject(message) ? [message] : []));
-  const prompt = said.map(textOf).join('\n');
+  const adding = commands.filter(({ type, message }) => type === 'add-message' && isJsonObject(message));
+  const said = adding.flatMap(({ message }) => (isJsonObject(message) ? [message] : []));
+  const { before, cut } = placeOf(isJsonList(messages) ? messages : [], adding);
   return {
     ...(typeof body['threadId'] === 'string' && { threadId: body['threadId'] }),
-    ...(prompt !== '' && { prompt }),
+    ...questionIn(said, cut),
     answers: commands.flatMap(answerOf),
-    messages: [...(isJsonList(messages) ? messages : []), ...said],
+    messages: [...before, ...said],
     ...('state' in body && { state }),
     tools: declaredTools(body['tools']),
   };
+}
+
+/** The question of the messages of the user; none if they are empty. */
+function questionIn(said: readonly JsonObject[], cut: MessageCut | undefined): Pick<AssistantRequest, 'prompt' | 'messageId' | 'cut'> {
+  const prompt = said.map(textOf).join('\n');
+  const messageId = said.at(-1)?.['id'];
+  if (prompt === '') return {};
+  return { prompt, ...(typeof messageId === 'string' && { messageId }), ...(cut && { cut }) };
+}
+
+/** The messages before the new one: those behind a message whose words were changed go. The command of a changed message has the id of the one that it stands for. */
+function placeOf(
+  messages: readonly JsonValue[],
+  adding: readonly JsonObject[],
+): { readonly before: readonly JsonValue[]; readonly cut?: MessageCut } {
+  const source = adding.at(-1)?.['sourceId'];
+  if (typeof source !== 'string') return { before: messages };
+  const index = messages.findIndex((one) => isJsonObject(one) && one['id'] === source);
+  const before = index === -1 ? messages : messages.slice(0, index);
+  return { before, cut: cutBefore([...before.filter(isJsonObject), { id: source }]) };
 }
 
 function textOf(message: JsonObject): string {

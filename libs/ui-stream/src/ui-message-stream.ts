@@ -10,10 +10,19 @@ import type {
   PendingReply,
   RehearsalReport,
   RehearsalRequest,
-  ToolInvocationRecord,
+  ShownCall,
 } from '@toolloop/protocol';
 import type { OperatorFunction } from 'rxjs';
-import { COMMENT, type DeclaredClientTool, declaredTools, type EventEncoder, frame, SSE_HEADERS } from './encoder.js';
+import {
+  COMMENT,
+  cutBefore,
+  type DeclaredClientTool,
+  declaredTools,
+  type EventEncoder,
+  frame,
+  type MessageCut,
+  SSE_HEADERS,
+} from './encoder.js';
 import { toFrames } from './to-sse.js';
 import type { SseOptions } from './to-sse.js';
 
@@ -38,6 +47,10 @@ export interface UiMessageRequest {
   readonly replies: readonly PendingReply[];
   /** The ids of the calls that the message shows. */
   readonly shownCalls: readonly string[];
+  /** The client's id of the newest message if a user wrote it, under which it is found again when the user changes the words. */
+  readonly messageId?: string;
+  /** The place of the answer that gives way: to one that is asked for anew, or to that of a question whose words the user has changed. */
+  readonly cut?: MessageCut;
   /** The tools that the client says it has: the AI SDK sends none by itself, assistant-ui and other front ends on it do. */
   readonly tools: readonly DeclaredClientTool[];
 }
@@ -128,6 +141,7 @@ class UiMessageEncoder {
     if (event.type === 'tool-progress')
       return [{ type: 'tool-output-available', toolCallId: event.toolCallId, output: event.value, preliminary: true }];
     if (event.type === 'tool-result') return this.result(event.record);
+    if (event.type === 'call-stands') return this.result(event.call);
     if (event.type === 'approval-request') return this.asked(event.approval);
     if (event.type === 'pending-request' && event.kind === 'client') return this.introduced(event.request);
     if (event.type === 'sub-run') return this.ofSubRun(event.event);
@@ -165,7 +179,7 @@ class UiMessageEncoder {
     return [...this.introduced(approval), request];
   }
 
-  private result(record: ToolInvocationRecord): Chunk[] {
+  private result(record: ShownCall): Chunk[] {
     const { toolCallId, status, error } = record;
     if (status === 'waiting') return [];
     const known = this.introduced({ toolCallId, tool: record.id, ...(record.args && { args: record.args }) });
@@ -277,10 +291,26 @@ export function readUiMessageRequest(body: JsonValue | undefined): UiMessageRequ
     throw new TypeError('The last of "messages" must be an object with "parts", a list.');
   const parts = last['parts'].filter(isJsonObject);
   const chat = { chatId: body['id'], replies: [], shownCalls: [], tools: declaredTools(body['tools']) };
-  if (last['role'] === 'user') return { ...chat, prompt: parts.map(textOf).join('') };
+  if (last['role'] === 'user') return { ...chat, prompt: parts.map(textOf).join(''), ...namesOf(last, body, body['messages']) };
   if (last['role'] !== 'assistant' || typeof last['id'] !== 'string')
     throw new TypeError('The last of "messages" must have the role "user", or the role "assistant" and an "id".');
   return { ...chat, runId: last['id'], replies: parts.flatMap(replyOf), shownCalls: parts.flatMap(callIdOf) };
+}
+
+/** The id of a question, and the place of the answer that gives way to that of it. */
+function namesOf({ id }: JsonObject, body: JsonObject, messages: readonly JsonValue[]): Pick<UiMessageRequest, 'messageId' | 'cut'> {
+  const cut = cutIn(body, messages.filter(isJsonObject));
+  return { ...(typeof id === 'string' && { messageId: id }), ...(cut && { cut }) };
+}
+
+/** The place of the answer that gives way: after `regenerate`, or after a message whose words were changed, which the client sends under the id that it had. */
+function cutIn({ trigger, messageId }: JsonObject, messages: readonly JsonObject[]): MessageCut | undefined {
+  const named = typeof messageId === 'string' ? messageId : undefined;
+  // An answer to what an earlier message asks is sent under the id of that message.
+  const isEdited =
+    named !== undefined && trigger === 'submit-message' && !messages.some(({ id, role }) => role === 'assistant' && id === named);
+  if (trigger !== 'regenerate-message' && !isEdited) return undefined;
+  return cutBefore(messages, named);
 }
 
 function textOf({ type, text }: JsonObject): string {

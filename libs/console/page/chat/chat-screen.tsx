@@ -1,5 +1,5 @@
 import { type SubmitEvent, type KeyboardEvent, type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from 'react';
-import { type ConversationEntry, ToolLoopHttpError } from '@toolloop/client';
+import { ToolLoopHttpError } from '@toolloop/client';
 import { isWebAddress } from '@toolloop/protocol';
 import { type BeltTool, type RunPart, type RunView, type Turn, useObserved } from '@toolloop/react';
 import { Belt } from '../parts/belt.js';
@@ -15,21 +15,21 @@ import { hrefOf, rename } from '../shell/route.js';
 /** A conversation with the application: its questions, the calls that answer them, and what the model can call now. */
 export function ChatScreen({ named }: { readonly named: string | undefined }): ReactNode {
   const { thread, words, newThread } = useConsole();
-  const { earlier, turns, status } = useObserved(thread);
-  const { error, reload } = useKept(named, earlier.length + turns.length > 0);
+  const { turns, status } = useObserved(thread);
+  const { error, reload } = useKept(named, turns.length > 0);
   const last = turns.at(-1);
   const first = useFirstTools();
   const end = useRef<HTMLDivElement>(null);
   useAnnouncements(last?.run);
   useEffect(() => {
     end.current?.scrollIntoView({ block: 'end' });
-  }, [earlier.length, turns.length, last?.run.lastSequence]);
+  }, [turns.length, last?.run.lastSequence]);
   return (
     <div className="chat with-belt">
       <section className="thread" aria-label={words.t('nav.chat')}>
         <header className="bar-top">
           <h1>{words.t('nav.chat')}</h1>
-          {earlier.length + turns.length > 0 && (
+          {turns.length > 0 && (
             <button type="button" className="button" onClick={newThread}>
               <Icon name="plus" size={16} /> {words.t('chat.new')}
             </button>
@@ -37,12 +37,9 @@ export function ChatScreen({ named }: { readonly named: string | undefined }): R
         </header>
         <div className="turns">
           {error && !isUnknown(error) && <Failed error={error} retry={reload} />}
-          {earlier.length + turns.length === 0 && <Welcome />}
-          {earlier.map((entry) => (
-            <Said key={entry.position} entry={entry} />
-          ))}
+          {turns.length === 0 && <Welcome />}
           {turns.map((turn) => (
-            <TurnView key={turn.id} turn={turn} />
+            <TurnView key={turn.id} turn={turn} mayAskAnew={status !== 'answering'} />
           ))}
           <div ref={end} />
         </div>
@@ -74,19 +71,6 @@ function isUnknown(error: Error): boolean {
   return error instanceof ToolLoopHttpError && error.status === 404;
 }
 
-/** A message of before the page was loaded. */
-function Said({ entry: { role, text } }: { readonly entry: ConversationEntry }): ReactNode {
-  return (
-    <article className="turn">
-      <div className={role === 'user' ? 'asked' : 'answer'}>
-        <p className={role === 'user' ? undefined : 'text'} dir="auto">
-          {text}
-        </p>
-      </div>
-    </article>
-  );
-}
-
 /** The tools with which a run would begin. */
 function useFirstTools(): readonly BeltTool[] {
   const { client } = useConsole();
@@ -109,26 +93,77 @@ function Welcome(): ReactNode {
   );
 }
 
-function TurnView({ turn: { question, run, error } }: { readonly turn: Turn }): ReactNode {
-  const { t } = useWords();
+function TurnView({ turn, mayAskAnew }: { readonly turn: Turn; readonly mayAskAnew: boolean }): ReactNode {
+  const { words, session } = useConsole();
+  const { t } = words;
+  const { run, error, isKept = false } = turn;
   return (
     <article className="turn">
-      <div className="asked">
-        <p dir="auto">{question}</p>
-      </div>
+      <Asked turn={turn} mayAskAnew={mayAskAnew} />
       <div className="answer">
         <RunParts run={run} />
         {run.status === 'running' && run.parts.length === 0 && <Thinking />}
         {run.status === 'starting' && !error && <Thinking />}
         {error && <Failed error={error} />}
         <RunOutcome run={run} />
-        {run.runId !== undefined && (
+        {run.runId !== undefined && (session.durable || !isKept) && (
           <a className="run-link" href={hrefOf('runs', run.runId)}>
             {t('chat.openRun')} <Icon name="open" size={14} />
           </a>
         )}
       </div>
     </article>
+  );
+}
+
+/** A question, which can be answered anew, or asked in other words. */
+function Asked({ turn: { id, question }, mayAskAnew }: { readonly turn: Turn; readonly mayAskAnew: boolean }): ReactNode {
+  const { thread, words } = useConsole();
+  const { t } = words;
+  const [text, setText] = useState<string>();
+  const submit = (event: SubmitEvent): void => {
+    event.preventDefault();
+    if (text === undefined || text.trim() === '') return;
+    setText(undefined);
+    void thread.askAnew(id, text.trim());
+  };
+  if (text !== undefined && mayAskAnew)
+    return (
+      <form className="editing" onSubmit={submit}>
+        <textarea
+          rows={2}
+          maxLength={8000}
+          value={text}
+          aria-label={t('chat.edit')}
+          autoFocus
+          onChange={({ target }) => setText(target.value)}
+        />
+        <div className="asked-actions">
+          <button type="submit" className="button primary" disabled={text.trim() === ''}>
+            {t('chat.send')}
+          </button>
+          <button type="button" className="button" onClick={() => setText(undefined)}>
+            {t('chat.leave')}
+          </button>
+        </div>
+      </form>
+    );
+  return (
+    <>
+      <div className="asked">
+        <p dir="auto">{question}</p>
+      </div>
+      {mayAskAnew && (
+        <div className="asked-actions">
+          <button type="button" className="ghost" onClick={() => void thread.askAnew(id)}>
+            {t('chat.again')}
+          </button>
+          <button type="button" className="ghost" onClick={() => setText(question)}>
+            {t('chat.edit')}
+          </button>
+        </div>
+      )}
+    </>
   );
 }
 

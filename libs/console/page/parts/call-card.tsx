@@ -92,11 +92,23 @@ function Chips({ call, run }: CallCardProps): ReactNode {
       {decision && decision.kind !== 'allow' && <li className="chip caution">{t(`decision.${decision.kind}`)}</li>}
       {directive && <li className="chip caution">{t('call.directive', { status: directive.status })}</li>}
       {record?.truncated && <li className="chip">{t('call.truncated')}</li>}
-      {record && record.attempt > 1 && <li className="chip">{t('call.attempt', { n: record.attempt })}</li>}
+      <Attempts call={call} />
       {usage && <li className="chip">{usageText(usage, words)}</li>}
       {call.isOfOthers && <li className="chip">{t('call.ofOthers')}</li>}
       {isTainted && <li className="chip danger">{t('call.tainted')}</li>}
     </ul>
+  );
+}
+
+/** The attempts of a call, and whether it was made before this answer. */
+function Attempts({ call: { record, stands } }: Pick<CallCardProps, 'call'>): ReactNode {
+  const { t } = useWords();
+  const { attempt = 1, madeBefore } = record ?? {};
+  return (
+    <>
+      {attempt > 1 && <li className="chip">{t('call.attempt', { n: attempt })}</li>}
+      {(stands === true || madeBefore !== undefined) && <li className="chip caution">{t('call.stands')}</li>}
+    </>
   );
 }
 
@@ -171,7 +183,7 @@ function Details({ id, call, run }: DetailsProps): ReactNode {
             </dd>
           </div>
         )}
-        {record && (
+        {record?.startedAt !== undefined && (
           <div>
             <dt>{t('call.started')}</dt>
             <dd>{words.clock(String(record.startedAt))}</dd>

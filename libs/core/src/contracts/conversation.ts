@@ -38,6 +38,31 @@ export interface MessagePage {
   readonly limit: number;
 }
 
+/** The place at which a conversation is cut. */
+export interface ConversationCut {
+  /**
+   * The ids under which the place is looked for, in this order: of a run, whose question and answer go, or the client's own of a message of the user (`messageId`). What follows goes too. An answer that has taken the
+   * place of the one that is named is meant as well.
+   */
+  readonly at: readonly string[];
+  /** The ids of runs whose answers stay, the latest last. If no place is found, the conversation ends behind the latest of them that is found; without one it stays whole. @default none */
+  readonly after?: readonly string[];
+}
+
+/** The turn of a conversation that one run added. */
+export interface KeptTurn {
+  /** The place in the order of the turns. A turn that is added later has a larger one. */
+  readonly position: number;
+  /** The run that added it; absent if none was named. */
+  readonly runId?: string;
+  readonly messages: readonly Message[];
+  /** The run for which the turn was cut. Absent while it is part of the conversation. */
+  readonly cutBy?: string;
+}
+
+/** The turns to cut: those from a position on, or those that another run has cut, whose answer was never kept. */
+export type CutTurns = { readonly from: number } | { readonly cutBy: string };
+
 /** Words of the user that are left for a run which another process may have. */
 export interface LeftInput {
   readonly id: string;
@@ -79,6 +104,18 @@ export abstract class ConversationStore {
   abstract left(key: ConversationKey, owner: string): Promise<readonly LeftInput[]>;
   /** Has a run take words that were left, unless another one has, and returns the id of the run that has; undefined where none were left under the id. */
   abstract take(key: ConversationKey, id: string, owner: string): Promise<string | undefined>;
+  /**
+   * Finds a turn by the id of its run, or by the client's own id (`messageId`) of words of the user in it: the latest that is part of the conversation, else the latest that was cut;
+   * undefined if neither is kept.
+   */
+  abstract turn(key: ConversationKey, id: string): Promise<KeptTurn | undefined>;
+  /**
+   * Cuts turns for a run. They are not loaded, read, counted or listed any more, and what their run appends takes their place unseen. Atomic: of two runs that cut a turn at once one
+   * has cut it. Deleting the conversation deletes them.
+   */
+  abstract cut(key: ConversationKey, turns: CutTurns, runId: string): Promise<void>;
+  /** Returns the turns that a run has cut, in order. */
+  abstract cutBy(key: ConversationKey, runId: string): Promise<readonly KeptTurn[]>;
   /** Resolves to true where there was one. A run of it that is still running begins it anew. */
   abstract delete(key: ConversationKey): Promise<boolean>;
 }

@@ -36,6 +36,7 @@ import {
   whatCan,
   WHOLE_ABOVE_ZERO,
 } from '../findings/options.js';
+import type { ConversationCut } from './conversation.js';
 import type { HistoryPolicy } from './history.js';
 import { HOOKS, type LoopHooks } from './hooks.js';
 import type { EntitySurface, ToolInjectionStrategy } from './injection.js';
@@ -107,6 +108,14 @@ export interface LoopRequest<Output = unknown, Actor = RegisteredActor> {
   readonly requestId?: string;
   /** Loads the history from the `ConversationStore` and adds the run to it, per tenant and actor. @default the run stands alone */
   readonly conversationId?: string;
+  /** The client's own id of the user's message, under which `cut` finds it when the user changes the words. Needs a `conversationId`. @default none */
+  readonly messageId?: string;
+  /**
+   * Has the conversation end before the place at which it is cut, and puts the run in the place of what was said from there on. A run that is under way there is cancelled, what it asked is withdrawn, and its directives that
+   * have not begun are cancelled. A change that was performed stands: the model reads its result, the same call is answered with it and not made again, and the person is shown it (`call-stands`). Of equal requests one answers,
+   * and the others end with `addedTo`. Needs a `conversationId`, and is no rehearsal. @default nothing is cut
+   */
+  readonly cut?: ConversationCut;
   /**
    * The treatment of a message that comes while another run of its conversation is under way, since a conversation has one run at a time. `queue`: the run begins after that one, within its own
    * time. `addInput`: the message goes in to that one, under its options, where it still takes messages; the run itself ends with `addedTo`. What is to be rehearsed is queued, and so is what comes during a rehearsal. @default 'queue'
@@ -140,7 +149,7 @@ export interface LoopRequest<Output = unknown, Actor = RegisteredActor> {
 /** A request to resume a run that waited. The question is kept; everything else is given again, and policy decides again. */
 export type ResumeRequest<Output = unknown, Actor = RegisteredActor> = Omit<
   LoopRequest<Output, Actor>,
-  'prompt' | 'messages' | 'requestId' | 'conversationId' | 'declaredTools'
+  'prompt' | 'messages' | 'requestId' | 'conversationId' | 'messageId' | 'cut' | 'declaredTools'
 >;
 
 /** The options that only a run can set, since they say what is asked, for whom, and which request it is. */
@@ -152,6 +161,8 @@ export const SAID_BY_THE_RUN = [
   'context',
   'requestId',
   'conversationId',
+  'messageId',
+  'cut',
   'declaredTools',
   'signal',
 ] as const satisfies readonly (keyof LoopRequest)[];
@@ -378,6 +389,8 @@ export const REQUEST = defineOptions<LoopRequest>({
   context: CHECKED_BY_USE,
   requestId: CHECKED_BY_USE,
   conversationId: CHECKED_BY_USE,
+  messageId: CHECKED_BY_USE,
+  cut: CHECKED_BY_USE,
   declaredTools: CHECKED_BY_USE,
   signal: CHECKED_BY_USE,
 });

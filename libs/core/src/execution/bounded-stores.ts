@@ -44,6 +44,8 @@ import {
   type ConversationOwner,
   ConversationStore,
   type ConversationSummary,
+  type CutTurns,
+  type KeptTurn,
   type LeftInput,
   type MessagePage,
 } from '../contracts/conversation.js';
@@ -215,6 +217,19 @@ class BoundedConversations extends ConversationStore {
   /** The same run takes them again. A run that ends takes its words back. */
   override take(key: ConversationKey, id: string, owner: string): Promise<string | undefined> {
     return outsideOfRuns(() => askStore(() => this.store.take(key, id, owner)));
+  }
+
+  override turn(key: ConversationKey, id: string): Promise<KeptTurn | undefined> {
+    return askStore(() => this.store.turn(key, id));
+  }
+
+  /** Cuts turns. The same ones are cut once. */
+  override cut(key: ConversationKey, turns: CutTurns, runId: string): Promise<void> {
+    return askStore(() => this.store.cut(key, turns, runId));
+  }
+
+  override cutBy(key: ConversationKey, runId: string): Promise<readonly KeptTurn[]> {
+    return askStore(() => this.store.cutBy(key, runId));
   }
 
   /** Deletes a conversation. One that an attempt without an answer deleted was there as well. */

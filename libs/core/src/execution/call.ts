@@ -1,4 +1,5 @@
 import type {
+  CallChange,
   Decision,
   HiddenValue,
   JsonObject,
@@ -59,6 +60,8 @@ export interface ExecutionScope {
   readonly pages?: ResultPages;
   /** The texts from outside that the model knows by references; absent where no model asks. */
   readonly values?: RunValues;
+  /** The changes of an answer that has given way to the run's. */
+  readonly standing?: { same(call: ReadCall): ToolMessage | undefined };
   /** Set where the run is a rehearsal: nothing that its calls change is kept. */
   readonly rehearsal?: RunRehearsal;
   readonly limits: Limits;
@@ -271,6 +274,8 @@ export interface ToolOutcome {
   readonly labels?: MessageLabels;
   /** The values for which references stand in the content. */
   readonly hidden?: readonly HiddenValue[];
+  /** The change that the call made, or may have made. */
+  readonly change?: CallChange;
 }
 
 /** The part of a waiting sub-run that is no JSON and lives as long as the process does. Only the loop knows its fields. */

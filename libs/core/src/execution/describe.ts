@@ -9,6 +9,7 @@ import {
   type StorageUnavailableError,
   type ToolFailure,
   type ToolInvocationRecord,
+  type ToolMessage,
   visible,
 } from '@toolloop/protocol';
 import type { JournalOutcome } from '../contracts/stores.js';
@@ -321,6 +322,23 @@ export function replayed(call: Call, outcome: JournalOutcome): ToolOutcome {
     content: withParts(content, attachments),
     ...(call.tool && { tool: call.tool }),
     ...(labels && { labels }),
+  };
+}
+
+const MADE_BEFORE =
+  'This call was made before, in an answer that the user took back. What it did stands, and it was not made again; only a later message of the user can ask for that. Its result was:';
+
+/** A call that an answer which has given way to this one had made: it is answered with what it did then. */
+export function madeBefore(call: ReadCall, { toolCallId, content, labels, hidden, shown }: ToolMessage): ToolOutcome {
+  const { status = 'succeeded', result, error } = shown ?? {};
+  const told = { status, ...(result !== undefined && { result }), ...(error && { error }) };
+  const before = typeof content === 'string' ? `${MADE_BEFORE}\n${content}` : [{ type: 'text' as const, text: MADE_BEFORE }, ...content];
+  return {
+    record: { ...basicRecord(call), ...told, madeBefore: toolCallId },
+    content: before,
+    tool: call.tool,
+    ...(labels && { labels }),
+    ...(hidden && { hidden }),
   };
 }
 

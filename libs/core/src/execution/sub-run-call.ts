@@ -81,13 +81,17 @@ export function hadEffect({ tool: { spec, subRun: isSubRun }, subRun }: ReadCall
 
 /** Returns whether a call that is no read had its effect, or may have had it. */
 export function hasChangedThings(records: readonly ToolInvocationRecord[]): boolean {
-  return records.some(
-    ({ effect, status, error, subRun }) =>
-      (effect !== 'read_only' &&
-        !subRun &&
-        (status === 'succeeded' || error?.code === 'unknown_outcome' || error?.code === 'invalid_output')) ||
-      hasChangedThings(subRun?.toolCalls ?? []),
-  );
+  return changedRecords(records).length > 0;
+}
+
+/** Returns the records of the calls, those of sub-runs included, that had an effect or may have had one. */
+export function changedRecords(records: readonly ToolInvocationRecord[]): readonly ToolInvocationRecord[] {
+  return records.flatMap((record) => {
+    const { effect, status, error, subRun, madeBefore } = record;
+    if (subRun) return changedRecords(subRun.toolCalls ?? []);
+    if (effect === 'read_only' || madeBefore !== undefined) return [];
+    return status === 'succeeded' || error?.code === 'unknown_outcome' || error?.code === 'invalid_output' ? record : [];
+  });
 }
 
 const NOT_MADE: ToolFailure = { code: 'aborted', safeMessage: 'The run ended before anybody decided, so the call was not made.' };

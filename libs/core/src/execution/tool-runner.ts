@@ -37,7 +37,17 @@ import {
   type ToolOutcome,
 } from './call.js';
 import { discreet } from './credentials.js';
-import { answeredFor, failed, pending, replayed, ResultDescriber, shownArguments, shownResult, unavailable } from './describe.js';
+import {
+  answeredFor,
+  failed,
+  madeBefore,
+  pending,
+  replayed,
+  ResultDescriber,
+  shownArguments,
+  shownResult,
+  unavailable,
+} from './describe.js';
 import { EffectGuard, isGuarded } from './effect-guard.js';
 import { asFromOutside } from './hide-values.js';
 import { ToolInvoker } from './invoke.js';
@@ -47,6 +57,7 @@ import { readArguments } from './read-arguments.js';
 import { CallRehearsal } from './rehearsal.js';
 import { ToolResolution } from './resolve-tool.js';
 import { hasBegun } from './run-hooks.js';
+import { changeOf } from './standing-calls.js';
 import { asCall } from './store-calls.js';
 import type { RunValues } from '../policy/value-references.js';
 
@@ -154,6 +165,8 @@ export class ToolRunner implements OnModuleInit {
   private execute(call: Call): ToolOutcome | Promise<ToolOutcome> {
     const { rehearsal } = call.scope;
     return whenKnown(this.read(call), (read) => {
+      const standing = read.scope.standing?.same(read);
+      if (standing) return madeBefore(read, standing);
       if (rehearsal) return whenKnown(this.authorisation.authorise(read), (authorised) => this.rehearsal.rehearse(authorised, rehearsal));
       const completed = read.tool.questions ? this.beforehand.complete(read) : read;
       const admitted = whenKnown(completed, (complete) => this.authorisation.authorise(complete));
@@ -241,7 +254,7 @@ export class ToolRunner implements OnModuleInit {
   private async recorded(call: Call): Promise<ToolOutcome> {
     const performed = await this.concluded(call);
     const { hooks, values } = call.scope;
-    const outcome = values ? withHidden(performed, values) : performed;
+    const outcome = withChange(call, values ? withHidden(performed, values) : performed);
     if (hooks) tellEnd(call, outcome, hooks);
     if (outcome.isPending) return outcome;
     const shown = shownResult(outcome);
@@ -363,6 +376,11 @@ const whenKnown = <Value, Result>(
   value: Value | Promise<Value>,
   stage: (value: Value) => Result | Promise<Result>,
 ): Result | Promise<Result> => (value instanceof Promise ? value.then(stage) : stage(value));
+
+function withChange(call: Call, outcome: ToolOutcome): ToolOutcome {
+  const change = changeOf(call, outcome);
+  return change ? { ...outcome, change } : outcome;
+}
 
 /** With the values that its content names, so that they are kept with it. */
 function withHidden(outcome: ToolOutcome, values: RunValues): ToolOutcome {

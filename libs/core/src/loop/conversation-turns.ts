@@ -13,6 +13,11 @@ export interface TurnTaker extends Pick<RunHandle, 'runId'> {
   readonly isDurable: boolean;
   /** Takes in what another run has said, once; false where it takes nothing, or nothing yet. */
   takeIn(left: LeftInput): Promise<boolean>;
+  /** The place at which the run cuts its conversation with the words that it answers, as one text: equal ones are asked once. Absent for a run that cuts nothing. */
+  readonly cuts?: string | undefined;
+  /** The ids under which the run and the words that it answers are found. */
+  readonly names: readonly string[];
+  cancel(reason: string): void;
 }
 
 /** The wishes of a run for its turn. */
@@ -70,9 +75,43 @@ export class ConversationTurns {
   private readonly logger = new Logger(ConversationTurns.name);
   private readonly queues = new KeyedMutex();
   private readonly turns = new Map<string, ConversationTurn>();
+  /** The runs of this process that have the turn in a conversation, or are to have it, in the order in which they came. */
+  private readonly present = new Map<string, Set<TurnTaker>>();
   private timer: NodeJS.Timeout | undefined;
 
   constructor(private readonly store: Pick<ConversationStore, 'claim' | 'leave' | 'left' | 'take'>) {}
+
+  /** A run is to have its turn. */
+  enter(key: ConversationKey, run: TurnTaker): void {
+    const present = this.present.get(nameOf(key)) ?? new Set();
+    this.present.set(nameOf(key), present.add(run));
+  }
+
+  /** A run has ended, or has been given up. */
+  leave(key: ConversationKey, run: TurnTaker): void {
+    const present = this.present.get(nameOf(key));
+    present?.delete(run);
+    if (present?.size === 0) this.present.delete(nameOf(key));
+  }
+
+  /** Finds the run that came before a run which cuts the conversation, and cuts it alike. */
+  twinOf(key: ConversationKey, run: TurnTaker): string | undefined {
+    return this.before(key, run).find(({ cuts }) => cuts !== undefined && cuts === run.cuts)?.runId;
+  }
+
+  /** Cancels the runs that came before a run which cuts the conversation, from the first one on that fits, and returns their ids. */
+  giveWay(key: ConversationKey, run: TurnTaker, fits: (other: TurnTaker) => boolean, reason: string): readonly string[] {
+    const before = this.before(key, run);
+    const first = before.findIndex(fits);
+    const behind = first === -1 ? [] : before.slice(first);
+    for (const other of behind) other.cancel(reason);
+    return behind.map(({ runId }) => runId);
+  }
+
+  private before(key: ConversationKey, run: TurnTaker): readonly TurnTaker[] {
+    const all = [...(this.present.get(nameOf(key)) ?? [])];
+    return all.slice(0, Math.max(0, all.indexOf(run)));
+  }
 
   /** Returns whether a run of this process has its turn, so that another one is queued. */
   isTaken(key: ConversationKey): boolean {

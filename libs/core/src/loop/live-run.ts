@@ -14,6 +14,7 @@ import { type Toolset, ToolsetNarrowing } from '../catalog/toolset.js';
 import type { ExecutionScope } from '../execution/call.js';
 import { RunRehearsal } from '../pending/run-rehearsal.js';
 import { ResultPages } from '../execution/result-pages.js';
+import { isStanding, StandingCalls } from '../execution/standing-calls.js';
 import { RunValues } from '../policy/value-references.js';
 import { RESULT_READER, resultReader, VALUE_TOOLS, valueTools } from '../execution/run-tools.js';
 import type { InjectionRules } from '../injection/apply-injection.js';
@@ -57,6 +58,7 @@ export class LiveRun implements EnclosingRun {
   trace: string | undefined;
   private readonly ofModels: ModelAccounts;
   private knownValues: RunValues | undefined;
+  private standing: Pick<ExecutionScope, 'standing'> = {};
   private shared: { readonly offered: Toolset; readonly toolset: Toolset; readonly scope: SharedScope } | undefined;
 
   constructor(
@@ -128,6 +130,12 @@ export class LiveRun implements EnclosingRun {
     this.recorded = { journal: into };
   }
 
+  /** Notes the changes that stand of an answer whose place this run's takes, which are among the messages that it adds. */
+  stand(added: readonly Message[]): void {
+    const results = added.filter(isStanding);
+    if (results.length > 0) this.standing = { standing: new StandingCalls(results) };
+  }
+
   /** The run as instrumentation sees it. */
   get instrumented(): InstrumentedRun {
     const { plan, start } = this;
@@ -190,6 +198,7 @@ export class LiveRun implements EnclosingRun {
       ...(rehearsal && { rehearsal }),
       ...(subRuns && { subRuns }),
       ...this.recorded,
+      ...this.standing,
       ...(plan.hooks && { hooks: plan.hooks }),
     };
     this.shared = { offered, toolset, scope };

@@ -19,7 +19,9 @@ import { Logger } from '../findings/logger.js';
 import { offeredBy, withOffered } from '../injection/conversation-entities.js';
 import { toolNotes } from '../injection/tool-notes.js';
 import { strictlyListed, UNKNOWN_TENANT } from '../execution/resolve-tool.js';
+import { isStanding } from '../execution/standing-calls.js';
 import { asRun } from '../execution/store-calls.js';
+import type { ConversationCuts, CuttingRun } from './conversation-cuts.js';
 import { BUSY, type ConversationTurn, type ConversationTurns, wordsIn } from './conversation-turns.js';
 import { EventOutlet, type EventReader, isForPeople, PullQueue, RunInputs } from './event-outlet.js';
 import { LiveRun } from './live-run.js';
@@ -35,6 +37,8 @@ import {
 } from './loop-state.js';
 import { processStateOf, type ResumedRun, resumedState, type SavedPlace, savedRun } from './saved-run.js';
 import { identityOf, type RunPlan, startEvent, type SubRunsWithin } from './run-plan.js';
+import { withoutShownCalls, withShownCalls } from './shown-calls.js';
+import { CHANGES_STAND } from './standing-changes.js';
 import type { HeldSuspension, SuspendedRuns } from './suspended-runs.js';
 import type { ToolLoop } from './tool-loop.js';
 import { abandonStep, waitingMessages } from './tool-step.js';
@@ -46,7 +50,8 @@ export interface RunParts {
     'drive' | 'callOnce' | 'offerAgain' | 'followSources' | 'isBehind' | 'sourceChanges$' | 'stateAfter' | 'endStep' | 'leave'
   >;
   readonly conversations: ConversationStore;
-  readonly turns: Pick<ConversationTurns, 'add' | 'isTaken' | 'take'>;
+  readonly turns: Pick<ConversationTurns, 'add' | 'isTaken' | 'take' | 'enter' | 'leave'>;
+  readonly cuts: Pick<ConversationCuts, 'begin' | 'complete' | 'standing'>;
   readonly tenants: TenantDirectory | undefined;
   readonly sinks: readonly LoopEventSink[];
   readonly subRuns: SubRunsWithin;
@@ -59,6 +64,9 @@ interface Beginning {
   readonly past: number;
   readonly history: readonly Message[];
 }
+
+/** The part of a state that a conversation keeps. */
+type AddedState = Pick<LoopState, 'messages' | 'toolset' | 'records'>;
 
 interface SuspendedAt {
   readonly past: number;
@@ -80,6 +88,8 @@ export class LoopRun<Output> implements RunHandle<Output> {
   private held: HeldSuspension | undefined;
   private turn: ConversationTurn | undefined;
   readonly isDurable: boolean;
+  readonly cuts: string | undefined;
+  readonly names: readonly string[];
   private hasEnded = false;
   private hasReader = false;
   /** True while a person may still be asked to approve one of its calls. */
@@ -96,6 +106,9 @@ export class LoopRun<Output> implements RunHandle<Output> {
     this.inputs = new RunInputs(resumed?.saved.inputs, plan.options);
     this.mayHaveAsked = resumed !== undefined;
     this.isDurable = journal !== undefined;
+    const { cut } = plan.options;
+    this.names = [this.runId, ...plan.messages.flatMap((message) => (message.role === 'user' ? (message.messageId ?? []) : []))];
+    this.cuts = cut && JSON.stringify([cut.at, cut.after, plan.messages.map(({ content }) => content)]);
     const onFailure = (cause: unknown, sink: LoopEventSink): boolean => {
       const isSlow = sink === journal?.sink && cause instanceof Interruption && this.interruption.signal.aborted;
       if (sink === journal?.sink) journal.handOver(); // what is not kept by now is not told here
@@ -200,10 +213,11 @@ export class LoopRun<Output> implements RunHandle<Output> {
 
   private async drive(first: LoopState, instruct: Instructing): Promise<LoopState> {
     const instructions = await instruct();
-    const addedTo = await this.takeTurn();
+    const addedTo = await this.takePlace();
     if (addedTo !== undefined) return { ...first, finish: { reason: 'stop', addedTo } };
     const { past, history } = await this.before();
     const live = this.liveRun(instructions, history);
+    live.stand(history.slice(past));
     const begun = this.resumed ? { ...first, messages: history } : await this.begin(first, { past, history }, live);
     live.recordTo(this.journal, begun, () => this.placeAfter(past));
     await live.recorder?.start(this.inputs, this.resumed ? undefined : begun);
@@ -212,13 +226,30 @@ export class LoopRun<Output> implements RunHandle<Output> {
     return this.isElsewhere || live.isElsewhere ? last : this.concluded({ ...last, read: live.flow.readIn(last.messages) }, { past, live });
   }
 
+  /** The cut that the run makes; undefined where it makes none, or has made it before it continued. */
+  private get cutting(): CuttingRun | undefined {
+    const { conversation: key, messages: words, options } = this.plan;
+    return key && options.cut && !this.resumed ? { key, run: this, cut: options.cut, words } : undefined;
+  }
+
+  /** Waits for the run's turn, and cuts the conversation where the run says so. Returns the id of the run that has taken its message instead. */
+  private async takePlace(): Promise<string | undefined> {
+    const { cutting } = this;
+    if (this.plan.conversation) this.services.turns.enter(this.plan.conversation, this);
+    if (!cutting) return this.takeTurn();
+    const { signal } = this.interruption;
+    const gaveWay = await untilAborted(this.services.cuts.begin(cutting), signal);
+    if (typeof gaveWay === 'string') return gaveWay;
+    return (await this.takeTurn()) ?? untilAborted(this.services.cuts.complete(cutting, gaveWay), signal);
+  }
+
   /** Waits for the run's turn in its conversation. Returns the id of the run that has taken its message instead. */
   private async takeTurn(): Promise<string | undefined> {
     const { conversation, messages, options } = this.plan;
     if (!conversation) return undefined;
     const { turns } = this.services;
     const isContinued = this.resumed !== undefined;
-    const isAdded = options.whenBusy === 'addInput' && !isContinued && !options.rehearse; // what is to be rehearsed is not done
+    const isAdded = options.whenBusy === 'addInput' && !isContinued && !options.rehearse && !options.cut; // what is to be rehearsed is not done
     const words = isAdded ? wordsIn(messages) : undefined;
     const addedTo = words && (await turns.add(conversation, this, words));
     if (addedTo !== undefined) return addedTo;
@@ -275,17 +306,22 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const { conversation, messages } = this.plan;
     if (!conversation) return { past: 0, history: messages };
     const earlier = await untilAborted(this.services.conversations.load(conversation), this.interruption.signal);
-    return { past: earlier.length, history: [...earlier, ...messages] };
+    const { cutting } = this;
+    const standing = cutting ? await untilAborted(this.services.cuts.standing(cutting), this.interruption.signal) : [];
+    return { past: earlier.length, history: [...withoutShownCalls(earlier), ...messages, ...standing] };
   }
 
   /** The state before the first step: with the entities that the conversation holds, and the notes about tools before the words of the user. */
   private async begin(first: LoopState, { past, history }: Beginning, live: LiveRun): Promise<LoopState> {
-    if (past === 0) return { ...first, messages: [...toolNotes(history, first.toolset), ...history] };
+    const standing = history.slice(past).filter(isStanding);
+    for (const { shown } of standing) if (shown) await this.emit({ type: 'call-stands', step: 0, call: shown });
+    const told = standing.length > 0 ? [CHANGES_STAND] : [];
+    if (past === 0) return { ...first, messages: [...toolNotes(history, first.toolset), ...told, ...history] };
     const earlier = history.slice(0, past);
     const { toolset, events, note } = await this.services.loop.offerAgain(first.toolset, earlier, live);
     for (const event of events) await this.emit(event);
     const notes = [...(note ? [note] : []), ...toolNotes(earlier, toolset)];
-    return { ...first, toolset, messages: [...earlier, ...notes, ...history.slice(past)] };
+    return { ...first, toolset, messages: [...earlier, ...notes, ...told, ...history.slice(past)] };
   }
 
   private concluded(last: LoopState, { past, live }: SuspendedAt): LoopState | Promise<LoopState> {
@@ -299,9 +335,10 @@ export class LoopRun<Output> implements RunHandle<Output> {
   }
 
   /** The messages that the run adds to its conversation. */
-  private addedBy({ messages, toolset }: Pick<LoopState, 'messages' | 'toolset'>, past: number, live: LiveRun): readonly Message[] {
+  private addedBy({ messages, toolset, records }: AddedState, past: number, live: LiveRun): readonly Message[] {
     const labelled = labelledMessages(messages.slice(past), live.flow.readIn(messages));
-    return withOffered(labelled, messages.slice(0, past), offeredBy(toolset, live.instances));
+    const shown = withShownCalls(labelled, { runId: this.runId, records }, (id) => toolset.findCallable(id)?.presentation);
+    return withOffered(shown, messages.slice(0, past), offeredBy(toolset, live.instances));
   }
 
   private placeAfter(past: number): SavedPlace {
@@ -337,7 +374,8 @@ export class LoopRun<Output> implements RunHandle<Output> {
     if (!conversation || live.rehearsal) return;
     try {
       const messages = [...state.messages, ...waitingMessages(pending, await this.services.suspended.asked(execution.run))];
-      const added = this.addedBy({ ...state, messages }, past, live);
+      const records = [...state.records, ...pending.outcomes.map(({ record }) => record)];
+      const added = this.addedBy({ ...state, messages, records }, past, live);
       await this.services.conversations.append(conversation, added, this.runId);
     } catch (error) {
       this.logger.warn(`The conversation of run ${this.runId} does not tell what waits in it.`, error);
@@ -357,6 +395,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
 
   private async end(state: LoopState, outer: LinkedSignal): Promise<LoopResult<Output>> {
     this.inputs.close();
+    if (this.plan.conversation) this.services.turns.leave(this.plan.conversation, this);
     await this.turn?.end(this.isElsewhere);
     const result = new FinishedRun<Output>(this.runId, state, this.outputOf(state));
     if (this.held) await this.services.suspended.end(this.held, result.finishReason);

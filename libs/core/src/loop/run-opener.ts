@@ -1,4 +1,4 @@
-import { type BeforeApplicationShutdown, Injectable, type OnModuleDestroy, ServiceUnavailableException } from '@nestjs/common';
+import { type BeforeApplicationShutdown, Injectable, type OnModuleDestroy, Optional, ServiceUnavailableException } from '@nestjs/common';
 import {
   type FinishReason,
   InvalidRequestError,
@@ -13,6 +13,7 @@ import {
   type ToolSpec,
 } from '@toolloop/protocol';
 import { setTimeout as wait } from 'node:timers/promises';
+import { AuditTrail } from '../audit/audit-trail.js';
 import type { Toolset } from '../catalog/toolset.js';
 import type { LoopProfile, LoopRequest, ResumeRequest, RunHandle } from '../contracts/loop-request.js';
 import { DurableRuns, type NamedProfile, type RunEntry, type RunJournal, type RunRecord } from '../contracts/stores.js';
@@ -27,6 +28,7 @@ import { cut } from '../execution/result-pages.js';
 import { hasChangedThings } from '../execution/sub-run-call.js';
 import { Logger } from '../findings/logger.js';
 import { toJsonObject } from '../schema/canonical-json.js';
+import { ConversationCuts } from './conversation-cuts.js';
 import { ConversationTurns } from './conversation-turns.js';
 import { FinishedRun } from './loop-state.js';
 import { LoopRun, type RunParts } from './loop-run.js';
@@ -60,14 +62,17 @@ class WaitingSubRun extends SubRunProcessState {
 class SubRunOpener implements SubRunsWithin {
   private readonly logger = new Logger(SubRunOpener.name);
   /** The services of every run, the outermost as well. */
-  readonly services: Pick<RunParts, 'loop' | 'conversations' | 'turns' | 'tenants'>;
+  readonly services: Pick<RunParts, 'loop' | 'conversations' | 'turns' | 'cuts' | 'tenants'>;
 
   constructor(
     private readonly preparation: SubRunPreparation,
     loop: ToolLoop,
-    { conversations, tenants }: BoundedStores,
+    stores: BoundedStores,
+    makeCuts: (turns: ConversationTurns) => ConversationCuts,
   ) {
-    this.services = { loop, conversations, turns: new ConversationTurns(conversations), tenants };
+    const { conversations, tenants } = stores;
+    const turns = new ConversationTurns(conversations);
+    this.services = { loop, conversations, turns, cuts: makeCuts(turns), tenants };
   }
 
   /** The sub-runs of a run that has these tools; undefined where runs are nested as deep as they may be. */
@@ -250,8 +255,9 @@ export class RunOpener implements OnModuleDestroy, BeforeApplicationShutdown {
     subRuns: SubRunPreparation,
     loop: ToolLoop,
     stores: BoundedStores,
+    @Optional() trail?: AuditTrail,
   ) {
-    this.subRuns = new SubRunOpener(subRuns, loop, stores);
+    this.subRuns = new SubRunOpener(subRuns, loop, stores, (turns) => new ConversationCuts(stores, turns, suspended, trail));
   }
 
   /** @throws {ServiceUnavailableException} Once the application shuts down. */

@@ -159,6 +159,7 @@ export type EveryRunOption = {
       | 'approvals'
       | 'rehearse'
       | 'whenBusy'
+      | 'cut'
       | 'toolChoice'
       | 'keepToolChoice'
       | 'modelOptions'

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
-import { ConfigurationError, InvalidRequestError, type LanguageModel, type Message } from '@toolloop/protocol';
+import { ConfigurationError, InvalidRequestError, isRecord, type LanguageModel, type Message } from '@toolloop/protocol';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 import type { Toolset } from '../catalog/toolset.js';
 import type { RunBeginning, ToolInjectionStrategy } from '../contracts/injection.js';
@@ -95,6 +95,7 @@ export class RunPreparation {
   prepare<Output, Actor>(own: LoopRequest<Output, Actor>, profile: LoopProfile, known?: KnownRun): RunPlan<Output> {
     assertIdentified(own);
     assertIds(own);
+    assertCut(own);
     assertRequest(own, profile, this.catalog, known);
     // What narrows (`policy`, `tools`, `exclude`) and what adds up (`injection`) is combined level by level.
     const request = REQUEST.merge(profile, own);
@@ -116,7 +117,7 @@ export class RunPreparation {
       instructions: this.settings.instructionsFor(request.instructions, run),
       messages: asksNothing(known)
         ? []
-        : asSaid(takenBy(model, messagesOf(request, conversation !== undefined, execution.limits)), request),
+        : asSaid(takenBy(model, named(messagesOf(request, conversation !== undefined, execution.limits), own)), request),
       conversation,
       toolset: resumed ? this.resumed(toolset, injection, resumed) : toolset,
       declared,
@@ -364,6 +365,12 @@ function messagesOf(
   return checked.filter(({ role }) => role === 'user').slice(-1);
 }
 
+/** The words of the user under the client's own id of them. */
+function named(messages: readonly Message[], { messageId }: Pick<LoopRequest, 'messageId'>): readonly Message[] {
+  if (messageId === undefined) return messages;
+  return messages.map((message) => (message.role === 'user' ? { ...message, messageId } : message));
+}
+
 /** Refuses attachments that the model cannot see, so that it does not answer without having looked. */
 function takenBy({ provider, modelId, capabilities }: LanguageModel, messages: readonly Message[]): readonly Message[] {
   const untaken = messages.findIndex((message) => message.role === 'user' && !takesMedia([message], capabilities));
@@ -399,10 +406,26 @@ function assertRequest<Actor>(request: LoopRequest<unknown, Actor>, profile: Loo
 }
 
 /** Throws `InvalidRequestError` for ids that name nothing. They are the client's words more often than the application's. */
-function assertIds(request: Pick<LoopRequest, 'requestId' | 'conversationId'>): void {
-  for (const name of ['requestId', 'conversationId'] as const) {
+function assertIds(request: Pick<LoopRequest, 'requestId' | 'conversationId' | 'messageId'>): void {
+  for (const name of ['requestId', 'conversationId', 'messageId'] as const) {
     const id: unknown = request[name];
     if (id !== undefined && (typeof id !== 'string' || id === ''))
       throw new InvalidRequestError('invalid_request', `The \`${name}\` is empty or not a string. Give a string, or leave it out.`);
   }
+}
+
+const MOST_PLACES = 100;
+
+/** Throws `InvalidRequestError` for a cut that names no place, or of nothing. */
+function assertCut({ cut, conversationId, rehearse }: Pick<LoopRequest, 'cut' | 'conversationId' | 'rehearse'>): void {
+  if (cut === undefined) return;
+  const { at, after = [] }: { readonly at?: unknown; readonly after?: unknown } = isRecord(cut) ? cut : {};
+  if (!isListOfIds(at) || !isListOfIds(after))
+    throw invalid(`\`cut\` has the lists \`at\` and \`after\`, each of at most ${MOST_PLACES} ids: { at: [runId] }.`);
+  if (conversationId === undefined) throw invalid('A `cut` is made in a conversation: give its `conversationId`.');
+  if (rehearse) throw invalid('A rehearsal changes nothing, so it cuts no conversation. Leave `cut` or `rehearse` out.');
+}
+
+function isListOfIds(value: unknown): boolean {
+  return Array.isArray(value) && value.length <= MOST_PLACES && value.every((id) => typeof id === 'string' && id !== '');
 }

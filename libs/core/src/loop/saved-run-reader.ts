@@ -110,6 +110,7 @@ const OUTCOME = object<SavedOutcome>({
   matchedTriggers: optional(list(pair(list(TEXT)))),
   labels: optional(partly()),
   hidden: optional(list(partly())),
+  change: optional(partly()),
   checkpoint: optional(object({ saved: SUB_RUN, args: partly<JsonObject>() })),
 });
 

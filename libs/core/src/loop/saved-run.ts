@@ -161,11 +161,13 @@ export function savedOutcome({
   matchedTriggers,
   labels,
   hidden,
+  change,
   checkpoint,
 }: ToolOutcome): SavedOutcome {
   const inner = checkpoint && { checkpoint: { saved: checkpoint.saved, args: checkpoint.args } };
   const seen = { ...(entities && { entities }), ...(matchedTriggers && { matchedTriggers }) };
-  return { record, content, ...(isPending && { isPending }), ...seen, ...(labels && { labels }), ...(hidden && { hidden }), ...inner };
+  const told = { ...(labels && { labels }), ...(hidden && { hidden }), ...(change && { change }) };
+  return { record, content, ...(isPending && { isPending }), ...seen, ...told, ...inner };
 }
 
 function withLive(outcome: SavedOutcome, toolset: Toolset, processState: ProcessState | undefined): ToolOutcome {
@@ -189,7 +191,10 @@ function checkpointAgain(
 export type SavedState = Pick<LoopState, 'step' | 'messages' | 'cut' | 'usage' | 'records' | 'text' | 'corrections' | 'emptyAnswers'>;
 
 /** The outcome of a call, without the tool and its result. */
-export type SavedOutcome = Pick<ToolOutcome, 'record' | 'content' | 'isPending' | 'entities' | 'matchedTriggers' | 'labels' | 'hidden'> & {
+export type SavedOutcome = Pick<
+  ToolOutcome,
+  'record' | 'content' | 'isPending' | 'entities' | 'matchedTriggers' | 'labels' | 'hidden' | 'change'
+> & {
   readonly checkpoint?: Pick<SubRunCheckpoint, 'saved' | 'args'>;
 };
 

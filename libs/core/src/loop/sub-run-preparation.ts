@@ -232,7 +232,7 @@ function asked(prompt: string): Message {
 function optionsOf({ options }: RunPlan, { subRun, signal }: SubRunCall): EveryRunOption {
   const { onToolError, onForbidden, approvals } = options;
   const { toolChoice, keepToolChoice, modelOptions } = subRun;
-  const withinAnother = { labels: undefined, rehearse: undefined, whenBusy: undefined };
+  const withinAnother = { labels: undefined, rehearse: undefined, whenBusy: undefined, cut: undefined };
   return { ...withinAnother, onToolError, onForbidden, approvals, toolChoice, keepToolChoice, modelOptions, signal };
 }
 

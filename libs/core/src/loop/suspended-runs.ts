@@ -14,6 +14,7 @@ import { ActorIdentity } from '../policy/actor-identity.js';
 import { fromRunEntries, suspendedEntry } from './run-log.js';
 import { labelledMessages, READ_EVERYTHING } from './loop-state.js';
 import { forgetPagesOf, keptBytesOf, type ProcessState, type ResumedRun, resumedState, type SavedRun } from './saved-run.js';
+import { withShownCalls } from './shown-calls.js';
 import { abandonStep } from './tool-step.js';
 
 /** A run that is suspended for the first time, or once more. An actor without an id cannot be known again, so such a run is never resumed. */
@@ -148,8 +149,8 @@ export class SuspendedRuns {
       const saved = fromRunEntries(runId, entries);
       if (saved?.conversationId === undefined) return;
       const state = resumedState({ runId, saved }, Toolset.of([]));
-      const { messages } = state.pending ? abandonStep(state, state.pending, []) : state;
-      const added = labelledMessages(messages.slice(saved.past), READ_EVERYTHING);
+      const { messages, records } = state.pending ? abandonStep(state, state.pending, []) : state;
+      const added = withShownCalls(labelledMessages(messages.slice(saved.past), READ_EVERYTHING), { runId, records });
       await this.stores.conversations.append({ ...whose, conversationId: saved.conversationId }, added, runId);
     } catch (error) {
       this.logger.warn(`The conversation of run ${runId} does not tell that it was cancelled.`, error);

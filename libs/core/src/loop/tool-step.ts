@@ -317,13 +317,14 @@ function haltFor(records: readonly ToolInvocationRecord[], { plan: { options } }
 }
 
 /** Makes the message for the model, under the name by which it called. */
-export function toMessage({ record, content, tool, labels: own, hidden }: ToolOutcome, calls: readonly ToolCall[]): ToolMessage {
+export function toMessage({ record, content, tool, labels: own, hidden, change }: ToolOutcome, calls: readonly ToolCall[]): ToolMessage {
   const { name: toolName } = callOf(record, calls) ?? { name: record.id };
   const told = {
     ...(record.error && { isError: true }),
     ...(tool?.subRun && { isModelText: true as const }),
     ...(tool ? { labels: labelsOf(tool, record, own) } : ownWordsOf(record)),
     ...(hidden && { hidden }),
+    ...(change && { change }),
   };
   return { role: 'tool', toolCallId: record.toolCallId, toolName, content, ...told };
 }

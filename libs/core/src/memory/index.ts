@@ -73,10 +73,13 @@ export type {
   RunWrite,
 } from '../contracts/stores.js';
 export type {
+  ConversationCut,
   ConversationKey,
   ConversationListing,
   ConversationOwner,
   ConversationSummary,
+  CutTurns,
+  KeptTurn,
   LeftInput,
   MessagePage,
 } from '../contracts/conversation.js';

@@ -18,6 +18,8 @@ import {
   type ConversationOwner,
   ConversationStore,
   type ConversationSummary,
+  type CutTurns,
+  type KeptTurn,
   type LeftInput,
   type MessagePage,
   nameOf,
@@ -153,6 +155,8 @@ export class MemoryConversationStore extends ConversationStore {
   /** The leases of the runs that are under way. */
   private readonly turns = new Map<string, Lease>();
   private readonly inputs = new Map<string, ReadonlyMap<string, KeptInput>>();
+  /** The position of the last part. */
+  private last = 0;
 
   override load(key: ConversationKey): Promise<readonly Message[]> {
     return Promise.resolve(this.messagesOf(key));
@@ -163,7 +167,7 @@ export class MemoryConversationStore extends ConversationStore {
     const { tenant, actorId, conversationId } = key;
     const actors = this.tenants.get(tenant) ?? new Map<string, OwnConversations>();
     const own = actors.get(actorId) ?? new Map<string, KeptConversation>();
-    const parts = newest(withPart(own.get(conversationId)?.parts ?? [], { runId, messages }));
+    const parts = newest(withPart(own.get(conversationId)?.parts ?? [], { runId, messages, position: (this.last += 1) }));
     own.delete(conversationId);
     own.set(conversationId, { parts, updatedAt: new Date().toISOString() });
     this.tenants.set(tenant, actors.set(actorId, own));
@@ -209,7 +213,8 @@ export class MemoryConversationStore extends ConversationStore {
     { tenant, actorId }: ConversationOwner,
     { limit = 100, after }: ConversationListing = {},
   ): Promise<readonly ConversationSummary[]> {
-    const own = [...(this.tenants.get(tenant)?.get(actorId) ?? [])].toReversed();
+    const all = [...(this.tenants.get(tenant)?.get(actorId) ?? [])].toReversed();
+    const own = all.filter(([, { parts }]) => messagesIn(parts).length > 0);
     const start = after === undefined ? 0 : own.findIndex(([conversationId]) => conversationId === after) + 1;
     const page = own.slice(start, start + limit);
     return Promise.resolve(
@@ -221,12 +226,37 @@ export class MemoryConversationStore extends ConversationStore {
     return Promise.resolve(this.messagesOf(key).slice(from, from + limit));
   }
 
+  override turn(key: ConversationKey, id: string): Promise<KeptTurn | undefined> {
+    const named = this.partsOf(key).filter((part) => isNamed(part, id));
+    const found = named.findLast(({ cutBy }) => cutBy === undefined) ?? named.at(-1);
+    return Promise.resolve(found && turnOf(found));
+  }
+
+  override cut({ tenant, actorId, conversationId }: ConversationKey, turns: CutTurns, runId: string): Promise<void> {
+    const own = this.tenants.get(tenant)?.get(actorId);
+    const kept = own?.get(conversationId);
+    if (!own || !kept) return Promise.resolve();
+    const isCut = ({ position, cutBy }: Part): boolean =>
+      'from' in turns ? cutBy === undefined && position >= turns.from : cutBy === turns.cutBy;
+    own.set(conversationId, { ...kept, parts: kept.parts.map((part) => (isCut(part) ? Object.assign({}, part, { cutBy: runId }) : part)) });
+    return Promise.resolve();
+  }
+
+  override cutBy(key: ConversationKey, runId: string): Promise<readonly KeptTurn[]> {
+    const cut = this.partsOf(key).filter(({ cutBy }) => cutBy === runId);
+    return Promise.resolve(cut.map(turnOf));
+  }
+
   override delete({ tenant, actorId, conversationId }: ConversationKey): Promise<boolean> {
     return Promise.resolve(this.tenants.get(tenant)?.get(actorId)?.delete(conversationId) ?? false);
   }
 
   private messagesOf({ tenant, actorId, conversationId }: ConversationKey): readonly Message[] {
-    return messagesIn(this.tenants.get(tenant)?.get(actorId)?.get(conversationId)?.parts ?? []);
+    return messagesIn(this.partsOf({ tenant, actorId, conversationId }));
+  }
+
+  private partsOf({ tenant, actorId, conversationId }: ConversationKey): readonly Part[] {
+    return this.tenants.get(tenant)?.get(actorId)?.get(conversationId)?.parts ?? [];
   }
 }
 
@@ -261,24 +291,37 @@ function largestOf(actors: ReadonlyMap<string, OwnConversations>): OwnConversati
 interface Part {
   readonly runId: string | undefined;
   readonly messages: readonly Message[];
+  readonly position: number;
+  /** The run for which it was cut. */
+  readonly cutBy?: string;
 }
 
 function messagesIn(parts: readonly Part[]): readonly Message[] {
-  return parts.flatMap(({ messages }) => messages);
+  return parts.flatMap(({ messages, cutBy }) => (cutBy === undefined ? messages : []));
+}
+
+function isNamed({ runId, messages }: Part, id: string): boolean {
+  return runId === id || messages.some((message) => message.role === 'user' && message.messageId === id);
+}
+
+function turnOf({ runId, messages, position, cutBy }: Part): KeptTurn {
+  return { position, messages, ...(runId !== undefined && { runId }), ...(cutBy !== undefined && { cutBy }) };
 }
 
 function withPart(parts: readonly Part[], part: Part): readonly Part[] {
   const known = part.runId === undefined ? -1 : parts.findIndex(({ runId }) => runId === part.runId);
-  return known === -1 ? [...parts, part] : parts.with(known, part);
+  const before = parts[known];
+  return before ? parts.with(known, { ...before, messages: part.messages }) : [...parts, part];
 }
 
 /** Returns the last parts, and of a part that is too long the last messages from a user's on, so that every call keeps its result. */
 function newest(parts: readonly Part[]): readonly Part[] {
   let room = MOST_MESSAGES;
   const kept: Part[] = [];
-  for (const { runId, messages } of parts.toReversed()) {
+  for (const part of parts.toReversed()) {
     if (room <= 0) break;
-    kept.unshift({ runId, messages: lastOf(messages, room) });
+    const { messages } = part;
+    kept.unshift({ ...part, messages: lastOf(messages, room) });
     room -= messages.length;
   }
   return kept;

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import type { Message } from '@toolloop/protocol';
+import type { Message, ShownCall } from '@toolloop/protocol';
 import type {
   ConversationKey,
   ConversationListing,
@@ -21,8 +21,13 @@ export interface ConversationReader<Actor = RegisteredActor> {
 export interface ConversationEntry {
   /** The position among the stored messages, from 0. */
   readonly position: number;
-  readonly role: 'user' | 'assistant';
+  readonly role: 'user' | 'assistant' | 'tool';
+  /** Empty for the outcome of a call. */
   readonly text: string;
+  /** The client's own id of a message of the user, if it gave one. */
+  readonly messageId?: string;
+  /** The call whose outcome it is, as people see it. */
+  readonly call?: ShownCall;
 }
 
 /** A part of a conversation as its owner may see it. */
@@ -60,8 +65,7 @@ export class ConversationService<Actor = RegisteredActor> {
   }
 
   /**
-   * Returns a page of a conversation. Results of tools and the model's calls are left out: they are stored as the model may see them, which is not for a
-   * client. Undefined if there is no such conversation.
+   * Returns a page of a conversation: what was said, and the outcomes of calls as people see them. What the model alone may see is left out. Undefined if there is no such conversation.
    *
    * @example
    * const page = await conversations.read(id, { actor, tenant });
@@ -99,7 +103,9 @@ export class ConversationService<Actor = RegisteredActor> {
 
 function entryOf(message: Message, position: number): ConversationEntry[] {
   const { role, content } = message;
-  if (role !== 'user' && role !== 'assistant') return [];
+  if (role === 'tool') return message.shown ? [{ position, role, text: '', call: message.shown }] : [];
+  if (role === 'system') return [];
   const text = typeof content === 'string' ? content : content.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
-  return text === '' ? [] : [{ position, role, text }];
+  const named = role === 'user' && message.messageId !== undefined && { messageId: message.messageId };
+  return text === '' ? [] : [{ position, role, text, ...named }];
 }

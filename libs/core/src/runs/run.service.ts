@@ -349,7 +349,7 @@ const UNDONE: Readonly<Record<string, UndoneCall['status']>> = {
 function changesIn(saved: SavedRun | undefined): readonly ChangingCall[] {
   const { state, pending } = saved ?? {};
   return callsIn([...(state?.records ?? []), ...(pending?.outcomes.map(({ record }) => record) ?? [])])
-    .filter(({ effect, pendingId, rehearsal }) => effect !== 'read_only' && pendingId === undefined && rehearsal === undefined)
+    .filter(({ effect, ...by }) => effect !== 'read_only' && [by.pendingId, by.madeBefore, by.rehearsal].every((one) => one === undefined))
     .filter(({ status, error }) => status === 'succeeded' || error?.code === 'unknown_outcome')
     .toReversed()
     .flatMap(changeOf);

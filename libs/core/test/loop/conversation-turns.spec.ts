@@ -49,7 +49,13 @@ function followed(run: RunHandle, type: LoopEvent['type']) {
   return { events, come, result: run.result };
 }
 
-const runOf = (runId: string) => ({ runId, isDurable: true, takeIn: () => Promise.resolve(false) });
+const runOf = (runId: string) => ({
+  runId,
+  isDurable: true,
+  cancel: () => undefined,
+  names: [runId],
+  takeIn: () => Promise.resolve(false),
+});
 const endOf = (turn: ConversationTurn | string): Promise<void> | undefined => (typeof turn === 'string' ? undefined : turn.end(false));
 
 const types = (events: readonly LoopEvent[]) => events.map((event) => (event.type === 'warning' ? event.code : event.type));

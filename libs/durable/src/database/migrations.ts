@@ -91,6 +91,8 @@ const CONVERSATIONS = [
     run_id text,
     message_count int not null,
     messages json not null,
+    message_hashes text[] not null default '{}',
+    cut_by text,
     created_at timestamptz not null default now(),
     primary key (tenant, key_hash, position)
   )`,

@@ -64,7 +64,7 @@ function itemsOf(value: object): readonly unknown[] {
 }
 
 /** The parts of a question that a repeated request must share. What the application adds, such as a policy, may have changed by then. */
-const ASKED = ['prompt', 'messages', 'conversationId'] as const;
+const ASKED = ['prompt', 'messages', 'conversationId', 'cut'] as const;
 
 /** The id of a new run. The same request id of the same actor gives the same one at the same place, so that a repeated request starts no second run. */
 export function runIdFor(requestId: string | undefined, ...place: readonly (string | null)[]): string {

@@ -8,6 +8,8 @@ import {
   type ConversationOwner,
   ConversationStore,
   type ConversationSummary,
+  type CutTurns,
+  type KeptTurn,
   type LeaseRequest,
   type LeftInput,
   type MessagePage,
@@ -30,7 +32,7 @@ export class SqlConversationStore extends ConversationStore {
     const rows = await this.database.query<{ readonly messages: readonly Message[] }>(
       `select messages from (
          select messages, position, sum(message_count) over (order by position desc) - message_count as newer
-         from toolloop.conversation_parts where tenant = $1 and key_hash = $2
+         from toolloop.conversation_parts where tenant = $1 and key_hash = $2 and cut_by is null
        ) as parts where newer < ${MOST_MESSAGES} order by position`,
       keysOf(key),
     );
@@ -40,9 +42,10 @@ export class SqlConversationStore extends ConversationStore {
   override async append(key: ConversationKey, messages: readonly Message[], runId?: string): Promise<void> {
     if (messages.length === 0) return;
     await this.database.query(
-      `insert into toolloop.conversation_parts (tenant, key_hash, actor_hash, conversation_id, message_count, messages, run_id)
-       values ($1, $2, $3, $4, $5, $6, $7)
-       on conflict (tenant, key_hash, run_id) do update set message_count = excluded.message_count, messages = excluded.messages`,
+      `insert into toolloop.conversation_parts (tenant, key_hash, actor_hash, conversation_id, message_count, messages, run_id, message_hashes)
+       values ($1, $2, $3, $4, $5, $6, $7, $8)
+       on conflict (tenant, key_hash, run_id) do update set message_count = excluded.message_count, messages = excluded.messages,
+         message_hashes = excluded.message_hashes`,
       [
         ...keysOf(key),
         keyHash(key.actorId),
@@ -50,6 +53,7 @@ export class SqlConversationStore extends ConversationStore {
         messages.length,
         storedJson(messages, 'messages'),
         runId === undefined ? null : storableKey(runId, 'id of the run'),
+        messages.flatMap((message) => (message.role === 'user' && message.messageId !== undefined ? keyHash(message.messageId) : [])),
       ],
     );
   }
@@ -61,9 +65,9 @@ export class SqlConversationStore extends ConversationStore {
     if (!isStorable(tenant)) return [];
     const rows = await this.database.query<SummaryRow>(
       `select min(conversation_id) as conversation_id, sum(message_count)::int as messages, max(created_at) as updated_at
-       from toolloop.conversation_parts where tenant = $1 and actor_hash = $2 group by key_hash
+       from toolloop.conversation_parts where tenant = $1 and actor_hash = $2 and cut_by is null group by key_hash
        having max(position) < coalesce(
-         (select max(position) from toolloop.conversation_parts where tenant = $1 and key_hash = $3), 9223372036854775807)
+         (select max(position) from toolloop.conversation_parts where tenant = $1 and key_hash = $3 and cut_by is null), 9223372036854775807)
        order by max(position) desc limit $4`,
       [tenant, keyHash(actorId), after === undefined ? '' : keyHash(actorId, after), limit],
     );
@@ -78,7 +82,7 @@ export class SqlConversationStore extends ConversationStore {
     const rows = await this.database.query<{ readonly messages: readonly Message[]; readonly before: number }>(
       `select messages, before::int as before from (
          select messages, position, message_count, sum(message_count) over (order by position) - message_count as before
-         from toolloop.conversation_parts where tenant = $1 and key_hash = $2
+         from toolloop.conversation_parts where tenant = $1 and key_hash = $2 and cut_by is null
        ) as parts where before + message_count > $3 and before < $4 order by position`,
       [...keysOf(key), from, from + limit],
     );
@@ -125,6 +129,34 @@ export class SqlConversationStore extends ConversationStore {
     return input?.taken_by ?? undefined;
   }
 
+  override async turn(key: ConversationKey, id: string): Promise<KeptTurn | undefined> {
+    const [row] = await this.database.query<TurnRow>(
+      `select position::text as position, run_id, messages, cut_by from toolloop.conversation_parts
+       where tenant = $1 and key_hash = $2 and (run_id = $3 or $4 = any(message_hashes))
+       order by cut_by is not null, conversation_parts.position desc limit 1`,
+      [...keysOf(key), isStorable(id) ? id : null, keyHash(id)],
+    );
+    return row && turnOf(row);
+  }
+
+  override async cut(key: ConversationKey, turns: CutTurns, runId: string): Promise<void> {
+    const by = [...keysOf(key), storableKey(runId, 'id of the run')];
+    const which = 'from' in turns ? 'cut_by is null and position >= $4' : 'cut_by = $4';
+    await this.database.query(`update toolloop.conversation_parts set cut_by = $3 where tenant = $1 and key_hash = $2 and ${which}`, [
+      ...by,
+      'from' in turns ? turns.from : turns.cutBy,
+    ]);
+  }
+
+  override async cutBy(key: ConversationKey, runId: string): Promise<readonly KeptTurn[]> {
+    const rows = await this.database.query<TurnRow>(
+      `select position::text as position, run_id, messages, cut_by from toolloop.conversation_parts
+       where tenant = $1 and key_hash = $2 and cut_by = $3 order by conversation_parts.position`,
+      [...keysOf(key), storableKey(runId, 'id of the run')],
+    );
+    return rows.map(turnOf);
+  }
+
   override async delete(key: ConversationKey): Promise<boolean> {
     const deleted = await this.database.query(
       'delete from toolloop.conversation_parts where tenant = $1 and key_hash = $2 returning 1 as gone',
@@ -132,6 +164,17 @@ export class SqlConversationStore extends ConversationStore {
     );
     return deleted.length > 0;
   }
+}
+
+interface TurnRow {
+  readonly position: string;
+  readonly run_id: string | null;
+  readonly messages: readonly Message[];
+  readonly cut_by: string | null;
+}
+
+function turnOf({ position, run_id: runId, messages, cut_by: cutBy }: TurnRow): KeptTurn {
+  return { position: Number(position), messages, ...(runId !== null && { runId }), ...(cutBy !== null && { cutBy }) };
 }
 
 interface InputRow {

@@ -43,6 +43,10 @@ const CONTRACT: Contract<ConversationStore> = {
     { name: 'lists one actor’s conversations page by page, the last used first', check: listsInPages },
     { name: 'reads messages page by page', check: readsInPages },
     { name: 'deletes one conversation and no other', check: deletesOne },
+    { name: 'finds a turn by its run and by the client’s id of its words', check: findsTurns },
+    { name: 'cuts turns for one of many runs, and keeps them for it', check: cutsTurns },
+    { name: 'keeps what a cut run appends out of the conversation', check: keepsCutRunsOut },
+    { name: 'gives the turns that a run has cut to the one that takes over', check: givesCutsOn },
     { name: 'gives the turn in a conversation to one of many runs that ask at once', check: givesOneTurn },
     { name: 'gives the turn on once it was given back or has expired', check: givesTurnsOn },
     { name: 'keeps words for the run that has the turn, until one run has taken them', check: keepsInputs },
@@ -145,6 +149,88 @@ async function deletesOne({ store, other, tenant, otherTenant }: ConversationTri
   assert.equal(await store.delete(keyOf(tenant)), false);
   assert.deepEqual(await store.load(keyOf(tenant)), []);
   for (const key of others) assert.deepEqual(await store.load(key), turn('x'));
+}
+
+/** Makes the messages of a run, of which the user's has an id of the client's. */
+function named(words: string): readonly Message[] {
+  const [, ...answer] = turn(words);
+  return [{ role: 'user', content: words, messageId: `message ${words}` }, ...answer];
+}
+
+/** Appends the turns of three runs. */
+async function appendThree({ store, tenant, otherTenant }: ConversationTrial): Promise<void> {
+  for (const words of ['one', 'two', 'three']) await store.append(keyOf(tenant), named(words), words);
+  const others = [keyOf(otherTenant), keyOf(tenant, { actorId: 'bob' }), keyOf(tenant, { conversationId: 'd' })];
+  for (const key of others) await store.append(key, named('two'), 'two');
+}
+
+async function findsTurns(trial: ConversationTrial): Promise<void> {
+  const { store, other, tenant } = trial;
+  const key = keyOf(tenant);
+  await appendThree(trial);
+  for (const text of AWKWARD_TEXTS) await store.append(key, [{ role: 'user', content: text, messageId: text }]);
+  const two = await other.turn(key, 'two');
+  assert.deepEqual([two?.runId, two?.messages, two?.cutBy], ['two', named('two'), undefined]);
+  assert.deepEqual(await other.turn(key, 'message two'), two);
+  for (const text of AWKWARD_TEXTS) assert.equal((await other.turn(key, text))?.messages[0]?.content, text);
+  const strangers = [keyOf(tenant, { actorId: 'eve' }), keyOf(tenant, { conversationId: 'none' })];
+  for (const stranger of strangers) assert.equal(await store.turn(stranger, 'two'), undefined);
+  assert.equal(await store.turn(key, 'nothing'), undefined);
+  await store.append(key, named('two'), 'two again');
+  assert.equal((await store.turn(key, 'message two'))?.runId, 'two again', 'the latest');
+}
+
+async function cutsTurns(trial: ConversationTrial): Promise<void> {
+  const { store, other, tenant, otherTenant } = trial;
+  const key = keyOf(tenant);
+  await appendThree(trial);
+  const from = (await store.turn(key, 'two'))?.position ?? 0;
+  await atOnce(trial, 20, (one, index) => one.cut(key, { from }, `run ${index}`));
+  assert.deepEqual(await other.load(key), named('one'));
+  assert.deepEqual(await other.read(key, { from: 0, limit: 100 }), named('one'));
+  assert.equal((await store.list({ tenant, actorId: 'alice' })).find(({ conversationId }) => conversationId === 'c')?.messages, 4);
+  const by = (await other.turn(key, 'two'))?.cutBy ?? '';
+  const cut = await other.cutBy(key, by);
+  assert.deepEqual(
+    [cut.map(({ runId }) => runId), cut.map(({ messages }) => messages)],
+    [
+      ['two', 'three'],
+      [named('two'), named('three')],
+    ],
+  );
+  for (let index = 0; index < 20; index += 1)
+    if (`run ${index}` !== by) assert.deepEqual(await store.cutBy(key, `run ${index}`), [], 'one run has cut them');
+  const others = [keyOf(otherTenant), keyOf(tenant, { actorId: 'bob' }), keyOf(tenant, { conversationId: 'd' })];
+  for (const one of others) assert.deepEqual(await store.load(one), named('two'));
+  await store.append(key, named('two'), 'anew');
+  assert.deepEqual(await other.load(key), [...named('one'), ...named('two')]);
+  assert.equal((await other.turn(key, 'message two'))?.runId, 'anew', 'the one that is part of the conversation');
+  await store.cut(key, { from: 0 }, 'all');
+  assert.deepEqual(
+    [await other.load(key), (await other.list({ tenant, actorId: 'alice' })).map(({ conversationId }) => conversationId)],
+    [[], ['d']],
+  );
+  assert.equal(await other.delete(key), true);
+  assert.equal(await store.turn(key, 'two'), undefined, 'nothing of a deleted conversation is kept');
+}
+
+async function keepsCutRunsOut(trial: ConversationTrial): Promise<void> {
+  const { store, other, tenant } = trial;
+  const key = keyOf(tenant);
+  await appendThree(trial);
+  await store.cut(key, { from: (await store.turn(key, 'three'))?.position ?? 0 }, 'anew');
+  await other.append(key, named('three, once more'), 'three');
+  assert.deepEqual(await store.load(key), [...named('one'), ...named('two')]);
+  assert.deepEqual((await store.cutBy(key, 'anew'))[0]?.messages, named('three, once more'));
+}
+
+async function givesCutsOn(trial: ConversationTrial): Promise<void> {
+  const { store, other, tenant } = trial;
+  const key = keyOf(tenant);
+  await appendThree(trial);
+  await store.cut(key, { from: (await store.turn(key, 'two'))?.position ?? 0 }, 'failed');
+  await other.cut(key, { cutBy: 'failed' }, 'anew');
+  assert.deepEqual([await store.cutBy(key, 'failed'), (await store.cutBy(key, 'anew')).map(({ runId }) => runId)], [[], ['two', 'three']]);
 }
 
 /** A lease that is longer than any check. */

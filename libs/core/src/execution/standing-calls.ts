@@ -1,0 +1,51 @@
+import type { CallChange, Message, ToolInvocationRecord, ToolMessage } from '@toolloop/protocol';
+import type { Tool } from '../contracts/tool.js';
+import { sha256 } from '../schema/canonical-json.js';
+import type { Call, ReadCall, ToolOutcome } from './call.js';
+import { changedRecords } from './sub-run-call.js';
+
+/** A result of a call whose answer has given way to this run's. */
+type StandingResult = ToolMessage & { readonly change: CallChange };
+
+/** The changes of an answer that has given way to this run's: they stand, and the same call is answered with what it did then. */
+export class StandingCalls {
+  constructor(private readonly results: readonly StandingResult[]) {}
+
+  /** Finds the same call of the same tool, on the same instance, with the same arguments. */
+  same({ tool, input }: ReadCall): StandingResult | undefined {
+    const { declaredId } = tool.spec;
+    const same = this.results.filter(({ change }) => change.declaredId === declaredId && change.instanceId === tool.entity?.instanceId);
+    if (same.length === 0) return undefined;
+    const argsHash = sha256(input.canonical);
+    return same.findLast(({ change }) => change.argsHash === argsHash);
+  }
+}
+
+/** Tells whether a message is the result of a change that stands. */
+export function isStanding(message: Message): message is StandingResult {
+  return message.role === 'tool' && message.change?.stands === true;
+}
+
+/** Returns the change that a call made, or may have made; undefined for one that changed nothing, or was answered without being made. */
+export function changeOf({ tool, input }: Call, { record, isPending }: ToolOutcome): CallChange | undefined {
+  const isMade = !isPending && record.pendingId === undefined && record.rehearsal === undefined;
+  if (!tool || !input || !isMade) return undefined;
+  return changeIn(tool, input.canonical, changedRecords([record]));
+}
+
+function changeIn(tool: Tool, args: string, changed: readonly ToolInvocationRecord[]): CallChange | undefined {
+  if (changed.length === 0) return undefined;
+  const directiveIds = changed.flatMap(({ directiveId }) => directiveId ?? []);
+  const instanceId = tool.entity?.instanceId;
+  return {
+    declaredId: tool.spec.declaredId,
+    argsHash: sha256(args),
+    ...(instanceId !== undefined && { instanceId }),
+    ...(directiveIds.length > 0 && { directiveIds }),
+    ...(changed.every(isLater) && { isLater: true }),
+  };
+}
+
+function isLater({ directiveId }: ToolInvocationRecord): boolean {
+  return directiveId !== undefined;
+}
