@@ -263,7 +263,10 @@ describe('a session whose account is in trouble', () => {
     const accounts = new TroubledAccounts();
     const { open } = await shop({ accounts, sessions: { perActor: 1 } });
     accounts.trouble = () => Promise.reject(new Error('The table is gone.'));
-    await expect(open({ scope: 'desk' })).rejects.toThrow('The table is gone.');
+    await expect(open({ scope: 'desk' })).rejects.toMatchObject({
+      name: 'StorageUnavailableError',
+      cause: new Error('The table is gone.'),
+    });
     accounts.trouble = undefined;
     expect((await open({ scope: 'desk' })).isOpen).toBe(true);
   });
