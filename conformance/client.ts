@@ -99,14 +99,15 @@ const use = { fail: (error: Error): never => { throw error; } }; // prettier-ign
 const signal = AbortSignal.timeout(200_000);
 
 async function work(session: McpSession): Promise<void> {
-  const tools = await session.list(use, signal);
+  const { tools } = await session.list(use, signal);
   const wanted = Array.isArray(context['toolCalls'])
     ? context['toolCalls']
-    : [...tools.keys()].map((name) => ({ name, arguments: argumentsFor(name) }));
+    : [...tools].flatMap(([name, tool]) => ('definition' in tool ? [name] : [])).map((name) => ({ name, arguments: argumentsFor(name) }));
   for (const { name, arguments: args = {} } of wanted.filter(isCall)) {
     const tool = tools.get(name);
     const deadline = new Date(Date.now() + 200_000);
-    if (tool) await session.call(tool, args, { signal, deadline, progress: () => undefined, use }).catch(unlessUnauthorized);
+    if (tool && 'definition' in tool)
+      await session.call(tool.definition, args, { signal, deadline, progress: () => undefined, use }).catch(unlessUnauthorized);
   }
 }
 

@@ -28,7 +28,7 @@ export interface OpenAiModelOptions {
   readonly timeoutMs?: number;
   /** Holds the model to the schemas of those tools whose schemas allow it; `false` for a server that refuses `strict`. @default true */
   readonly strictTools?: boolean;
-  /** The capabilities that the model lacks, e.g. `{ images: false }`. @default the model has every capability */
+  /** The capabilities that the model lacks, e.g. `{ images: false }`, and `{ audio: true }` for one that takes recordings. @default every capability but audio */
   readonly capabilities?: ModelCapabilities;
   /** Lets an answer hold several calls. @default the provider's own */
   readonly parallelToolCalls?: boolean;

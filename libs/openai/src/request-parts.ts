@@ -32,3 +32,24 @@ function hashOf(text: string): string {
 export function fileName({ name, mediaType }: Extract<ContentPart, { readonly type: 'file' }>): string {
   return name ?? `file.${/^[^/]+\/([a-z0-9]+)/.exec(mediaType)?.[1] ?? 'bin'}`;
 }
+
+/** A recording as both APIs take it. */
+export interface AudioPart {
+  readonly type: 'input_audio';
+  readonly input_audio: { readonly data: string; readonly format: 'wav' | 'mp3' };
+}
+
+/** Returns a recording in the form that both APIs have for it; a text for one of another type, which they refuse, and undefined for what is no recording. */
+export function audioPart({ url, mediaType }: Extract<ContentPart, { readonly type: 'file' }>): AudioPart | string | undefined {
+  if (!/^audio\//i.test(mediaType)) return undefined;
+  const format = FORMATS.find(({ types }) => types.test(mediaType))?.format;
+  const data = /^data:[^,]*;base64,(.*)$/s.exec(url)?.[1];
+  if (format === undefined || data === undefined)
+    return `[A recording, which could not be sent: it is ${data === undefined ? 'elsewhere' : mediaType}.]`;
+  return { type: 'input_audio', input_audio: { data, format } };
+}
+
+const FORMATS = [
+  { format: 'wav', types: /^audio\/(?:x-|vnd\.)?wave?\b/i },
+  { format: 'mp3', types: /^audio\/(?:mpeg|mp3)\b/i },
+] as const;

@@ -29,7 +29,7 @@ import {
 import { contentIn } from './content-parts.js';
 import { type OpenAiTarget, serverAt } from './openai-options.js';
 import { type AnswerOrigin, MOST_CHAT_ID_CHARACTERS, type ProviderData, providerDataOf } from './provider-data.js';
-import { fileName, fitForm, fitTo, toJsonSchemaFormat } from './request-parts.js';
+import { type AudioPart, audioPart, fileName, fitForm, fitTo, toJsonSchemaFormat } from './request-parts.js';
 import { habitsOf, type ServerHabits } from './server-habits.js';
 import { toStrictSchema } from './strict-schema.js';
 
@@ -167,11 +167,14 @@ function toPart(part: ContentPart): ChatPart {
       return { type: 'text', text: part.text };
     case 'image':
       return { type: 'image_url', image_url: { url: part.url } };
-    case 'file':
+    case 'file': {
+      const audio = audioPart(part);
+      if (audio !== undefined) return typeof audio === 'string' ? { type: 'text', text: audio } : audio;
       // This API takes a file's bytes only, and refuses the whole request where it finds a URL.
       if (!part.url.startsWith('data:'))
         return { type: 'text', text: `[The file ${fileName(part)}, which could not be sent from its URL.]` };
       return { type: 'file', file: { filename: fileName(part), file_data: part.url } };
+    }
   }
 }
 
@@ -254,6 +257,7 @@ function toCarrier(attachments: readonly Uint8Array[]): readonly JsonPart[] {
 
 /** A part of a message's content. */
 export type ChatPart =
+  | AudioPart
   | { readonly type: 'text'; readonly text: string }
   | { readonly type: 'image_url'; readonly image_url: { readonly url: string } }
   | { readonly type: 'file'; readonly file: { readonly filename: string; readonly file_data: string } };

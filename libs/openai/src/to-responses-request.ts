@@ -17,7 +17,7 @@ import {
 } from '@toolloop/wire';
 import { type OpenAiTarget, serverAt } from './openai-options.js';
 import { type AnswerOrigin, PROVIDER_CALLS, providerDataOf } from './provider-data.js';
-import { fileName, fitTo, toJsonSchemaFormat } from './request-parts.js';
+import { type AudioPart, audioPart, fileName, fitTo, toJsonSchemaFormat } from './request-parts.js';
 import { toStrictSchema } from './strict-schema.js';
 
 /** Writes a tool, always with `strict`: this API takes a tool without it for strict, and would refuse its schema. */
@@ -162,9 +162,12 @@ function toPart(part: ContentPart): ResponsesPart {
       return { type: 'input_text', text: part.text };
     case 'image':
       return { type: 'input_image', image_url: part.url, detail: 'auto' };
-    case 'file':
+    case 'file': {
+      const audio = audioPart(part);
+      if (audio !== undefined) return typeof audio === 'string' ? { type: 'input_text', text: audio } : audio;
       if (!part.url.startsWith('data:')) return { type: 'input_file', file_url: part.url };
       return { type: 'input_file', filename: fileName(part), file_data: part.url };
+    }
   }
 }
 
@@ -218,6 +221,7 @@ function textOf(output: readonly WireObject[]): string {
 
 /** A part of a message, or of a tool's result. */
 export type ResponsesPart =
+  | AudioPart
   | { readonly type: 'input_text'; readonly text: string }
   | { readonly type: 'input_image'; readonly image_url: string; readonly detail: 'auto' }
   | { readonly type: 'input_file'; readonly filename: string; readonly file_data: string }

@@ -7,6 +7,8 @@ import { ask, toolSpec } from '../../wire/test/requests.js';
 
 const golden = new GoldenFiles('openai');
 
+const recording = (format: string): object => ({ type: 'input_audio', input_audio: { data: 'AQID', format } });
+
 const TARGET: OpenAiTarget = { model: 'own-1' };
 const PIXEL = 'data:image/png;base64,iVBORw0KGgo=';
 
@@ -175,6 +177,15 @@ describe('a request', () => {
     const body = bodyOf(ask('Hi', { options: { maxOutputTokens: 5 } }), { ...TARGET, maxTokensField: 'max_tokens' });
     expect(body).toMatchObject({ max_tokens: 5 });
     expect(body).not.toHaveProperty('max_completion_tokens');
+  });
+
+  it('holds recordings in the form that the API has for them, and names those that it does not take', () => {
+    const types = ['audio/wav', 'audio/mpeg', 'Audio/X-WAV', 'audio/ogg'];
+    const content = types.map((mediaType) => ({ type: 'file' as const, url: `data:${mediaType};base64,AQID`, mediaType }));
+    const left = { type: 'text', text: '[A recording, which could not be sent: it is audio/ogg.]' };
+    expect(bodyOf(ask('', { messages: [{ role: 'user', content }] })).messages).toMatchObject([
+      { content: [recording('wav'), recording('mp3'), recording('wav'), left] },
+    ]);
   });
 
   it('says how long to think, and whether several calls may come, where that was asked for', () => {

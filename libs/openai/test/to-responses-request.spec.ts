@@ -7,6 +7,8 @@ import { ask, toolSpec } from '../../wire/test/requests.js';
 
 const golden = new GoldenFiles('openai');
 
+const recording = (format: string): object => ({ type: 'input_audio', input_audio: { data: 'AQID', format } });
+
 const TARGET: OpenAiTarget = { model: 'own-1' };
 const PIXEL = 'data:image/png;base64,iVBORw0KGgo=';
 const PAGE = 'data:application/pdf;base64,JVBERi0=';
@@ -136,6 +138,13 @@ describe('a request', () => {
     const [request, target] = GOLDEN[name] ?? [ask('')];
     const body = `${JSON.stringify(bodyOf(request, target), undefined, 2)}\n`;
     expect(body).toBe(golden.keep(`responses-${name}.request.json`, body));
+  });
+
+  it('holds recordings in the form that the API has for them, and names those that it does not take', () => {
+    const types = ['audio/wav', 'audio/mpeg', 'Audio/X-WAV', 'audio/ogg'];
+    const content = types.map((mediaType) => ({ type: 'file' as const, url: `data:${mediaType};base64,AQID`, mediaType }));
+    const left = { type: 'input_text', text: '[A recording, which could not be sent: it is audio/ogg.]' };
+    expect(inputOf({ role: 'user', content })).toMatchObject([{ content: [recording('wav'), recording('mp3'), recording('wav'), left] }]);
   });
 
   it('says nothing of labels, effect, redaction, output schema or declared id', () => {

@@ -106,12 +106,14 @@ export interface ModelFinish {
   readonly usage?: Usage;
 }
 
-/** The capabilities of a model. Each defaults to true: most models have it, and no provider reports it. */
+/** The capabilities of a model. Each but `audio` defaults to true: most models have it, and no provider reports it. */
 export interface ModelCapabilities {
   /** `true` if the model accepts images. @default true */
   readonly images?: boolean;
   /** `true` if the model accepts files. @default true */
   readonly files?: boolean;
+  /** `true` if the model accepts recordings: files of the type `audio/wav` or `audio/mpeg`. Few models do, and the others refuse the whole request. @default false */
+  readonly audio?: boolean;
   /** `true` if the model accepts a schema for its answer; else the instructions describe the form. @default true */
   readonly structuredOutput?: boolean;
 }

@@ -253,6 +253,8 @@ export class AttachedResult<Value = unknown> {
     /** The value that is projected, and from which injection starts. */
     readonly value: Value,
     readonly attachments: readonly Attachment[],
+    /** The answer in words, see {@link sourceAnswer}. */
+    readonly words?: string,
   ) {}
 }
 
@@ -267,6 +269,25 @@ recogniseCopies('AttachedResult', AttachedResult);
  */
 export function attach<Value>(value: Value, ...attachments: readonly Attachment[]): AttachedResult<Value> {
   return new AttachedResult(value, attachments);
+}
+
+/** An answer that was given elsewhere, beside the value that the tool's `outputSchema` describes. */
+export interface SourceAnswerParts {
+  /** The answer in words. The model reads them if the value is not in the form that the tool declares. @default the value */
+  readonly words?: string;
+  /** Images and files of the answer. @default none */
+  readonly attachments?: readonly Attachment[];
+}
+
+/**
+ * Returns the answer of a tool that was declared elsewhere. The tool has done its work when it answers, so the answer of an untrusted source that is not in the declared form is
+ * no failure of the call: the model reads its words, and that they are not in the declared form.
+ *
+ * @example
+ * return sourceAnswer(answer.structured, { words: answer.text });
+ */
+export function sourceAnswer<Value>(value: Value, { words, attachments = [] }: SourceAnswerParts = {}): AttachedResult<Value> {
+  return new AttachedResult(value, attachments, words);
 }
 
 /** The value a tool returned, without what is attached to it. */

@@ -202,6 +202,8 @@ export function inPlace<Result>({ rolledBack }: Call, work: () => Promise<Result
 export interface MethodAnswer {
   readonly live: unknown;
   readonly attachments: readonly Attachment[];
+  /** The answer in words, if it came from elsewhere and had some. */
+  readonly words?: string;
 }
 
 /** A result, before and after the interceptors. */

@@ -76,27 +76,39 @@ export class ResultDescriber {
     return this.described(call, invoked);
   }
 
-  private described(call: ReadCall, { live: returned, result: live, attachments }: InvokedResult): DescribedResult {
-    const { tool, limits, options } = call;
+  private described(call: ReadCall, invoked: InvokedResult): DescribedResult {
+    const { live: returned, attachments } = invoked;
+    const { limits, options } = call;
     const { resultBytes: mostBytes } = limits;
     if (returned instanceof ResultPage) return describedPage(call, returned);
     const objects = options.availableOperations ? new ShownObjects() : undefined;
-    const both = this.shown(call, 'model', () => bothProjections(tool, live, objects?.observe));
-    const model = withoutSecrets(both.model, call);
-    this.assertDeclared(tool, model);
+    const { live, both, model, note } = this.declared(call, invoked, objects);
     const told = this.told(call, { live, attachments, model });
     const metadata = metadataOf(call);
     const ui = withMetadata(withoutSecrets(this.shown(call, 'ui', both.ui), call), metadata);
     const sentence = this.sentenceFor(call, told);
     const attached = this.attached(call, attachments);
-    const word = (value: JsonValue): string =>
-      resultText(call, { live, value: withMetadata(value, metadata), sentence }) +
-      (attached?.note === undefined ? '' : `\n${attached.note}`);
+    const notes = behind(note, attached?.note);
+    const word = (value: JsonValue): string => resultText(call, { live, value: withMetadata(value, metadata), sentence }) + notes;
     const isHidden = told !== model;
     const described = { ...shortened(call, word(told)), ...(isHidden && { isHidden, lasting: cut(word(model), mostBytes) }) };
     const hinted = described.truncated || isHidden ? undefined : objects?.hinted(() => word(withoutSecrets(both.model, call)), mostBytes);
     const fitted = within(ui, mostBytes, { told, bytes: described.bytes });
     return { ...described, ...(hinted && { hinted }), ui: fitted, ...(attached && { attachments: attached.kept }) };
+  }
+
+  /** A result in the form that its tool declares, or, of an untrusted source, in its own words. */
+  private declared(call: ReadCall, { result: live, words, ...invoked }: InvokedResult, objects?: ShownObjects): DeclaredResult {
+    const { tool } = call;
+    const both = this.shown(call, 'model', () => bothProjections(tool, live, objects?.observe));
+    const model = withoutSecrets(both.model, call);
+    const problem = this.problemIn(tool, model);
+    if (problem === undefined) return { live, both, model };
+    if (!isSaidBySource(tool, { ...invoked, result: live })) throw this.invalid(tool, problem);
+    this.logger.warn(`The result of ${tool.spec.declaredId} does not match its declaration: ${visible(problem)}`);
+    if (words === undefined) return { live, both, model, note: UNDECLARED };
+    const said = this.shown(call, 'model', () => bothProjections(tool, words, undefined));
+    return { live: words, both: said, model: withoutSecrets(said.model, call), note: UNDECLARED };
   }
 
   /** The result as the model reads it, labelled by who wrote its fields. An image cannot be hidden, so the labels of the tool hold for what comes with one. */
@@ -107,10 +119,9 @@ export class ResultDescriber {
     return read?.shown ?? model;
   }
 
-  private assertDeclared(tool: Tool, model: JsonValue): void {
-    const problems = tool.spec.outputSchema ? this.validators.validate(tool.spec.outputSchema, model) : [];
-    if (problems.length > 0)
-      throw this.invalid(tool, problems.map(({ pointer, message }) => `${pointer || 'result'} ${message}`).join('; '));
+  private problemIn({ spec: { outputSchema } }: Tool, model: JsonValue): string | undefined {
+    const problems = outputSchema ? this.validators.validate(outputSchema, model) : [];
+    return problems.length === 0 ? undefined : problems.map(({ pointer, message }) => `${pointer || 'result'} ${message}`).join('; ');
   }
 
   private attached({ tool, scope }: ReadCall, attachments: readonly Attachment[]): ReadAttachments | undefined {
@@ -160,6 +171,35 @@ function lostIn({ interceptor = 'an interceptor' }: LostForm): string {
     `${interceptor} made something else of it. Have it leave tool calls alone, see ToolExecutionContext.isToolCall(), or leave it out: ` +
     `ToolLoopModule.forRoot({ interceptors: { except: [${interceptor}] } }), or in @LlmTool().`
   );
+}
+
+/** Writes notes behind a text, each on a line of its own. */
+function behind(...notes: readonly (string | undefined)[]): string {
+  return notes.flatMap((note) => (note === undefined ? [] : [`\n${note}`])).join('');
+}
+
+/** A result that may be shown. */
+interface DeclaredResult {
+  readonly live: unknown;
+  readonly both: BothProjections;
+  /** The model's projection, without secrets. */
+  readonly model: JsonValue;
+  /** The note that the model reads of a result that is not in the declared form. */
+  readonly note?: string;
+}
+
+/** It has no word of the source: what that says may be hidden from the model. */
+const UNDECLARED = '[The tool ran. Its answer is not in the form that the tool declares, so it is shown as it came.]';
+
+/**
+ * Tells whether a result is what an untrusted source said, all of which may leave. Such a tool has done its work, in whatever form it tells of it; an interceptor's change of it is
+ * held against the declaration.
+ */
+function isSaidBySource(
+  { origin, spec: { redaction } }: Tool,
+  { live, result, method }: Pick<InvokedResult, 'live' | 'result' | 'method'>,
+): boolean {
+  return !origin.trusted && method === 'answered' && live === result && redaction.kind === 'reveal' && redaction.fields === 'all';
 }
 
 /** A result with its projection for the model. */

@@ -136,7 +136,8 @@ function toInvoked(returned: unknown, { method: { answer, state }, answers }: Ru
   const replaced = returned instanceof AttachedResult ? returned : undefined;
   const result: unknown = replaced ? replaced.value : returned;
   const attachments = (replaced ?? answer)?.attachments ?? NONE;
-  return { live: answer ? answer.live : result, result, attachments, method: state, answers };
+  const words = answer?.words;
+  return { live: answer ? answer.live : result, result, attachments, method: state, answers, ...(words !== undefined && { words }) };
 }
 
 /** Returns the error for an exception of a call. For a tool that changes things it depends on the state of its method alone. */
@@ -275,7 +276,7 @@ export class ToolMethod {
   private keep(returned: unknown): unknown {
     this.answered =
       returned instanceof AttachedResult
-        ? { live: returned.value, attachments: returned.attachments }
+        ? { live: returned.value, attachments: returned.attachments, ...(returned.words !== undefined && { words: returned.words }) }
         : { live: returned, attachments: NONE };
     const { live } = this.answered;
     const failure = this.tool.failed?.(live);

@@ -1,25 +1,25 @@
 import type { ContentPart, LanguageModel, Message, ModelCapabilities, ModelRequest } from '@toolloop/protocol';
 
-const NOUNS = { image: 'An image', file: 'A file' };
+const NOUNS = { images: 'An image', files: 'A file', audio: 'A recording' };
 
-type MediaTaken = Pick<ModelCapabilities, 'images' | 'files'>;
+type MediaTaken = Pick<ModelCapabilities, 'images' | 'files' | 'audio'>;
 
 /** The fitted messages by their originals. Messages are immutable and stay the same objects from step to step, and so do their fitted forms. */
 const shown = new WeakMap<Message, { readonly taken: string; readonly message: Message }>();
 
-/** Tells whether a model accepts all images and files in these messages. */
+/** Tells whether a model accepts all images, files and recordings in these messages. */
 export function takesMedia(messages: readonly Message[], capabilities: MediaTaken): boolean {
-  return takesEverything(capabilities) || messages.every((message) => partsOf(message).every((part) => takes(part, capabilities)));
+  return messages.every((message) => partsOf(message).every((part) => takes(part, capabilities)));
 }
 
 /**
- * Fits a request to a model's capabilities: images and files that it does not accept are replaced by their names, and without support for schemas the instructions
+ * Fits a request to a model's capabilities: images, files and recordings that it does not accept are replaced by their names, and without support for schemas the instructions
  * describe the form of the answer. Returns the same object if the model accepts it as it is.
  */
 export function fitted(request: ModelRequest, { capabilities }: LanguageModel): ModelRequest {
   const { answerFormat, instructions } = request;
   const isTold = answerFormat !== undefined && capabilities.structuredOutput === false;
-  if (!isTold && takesEverything(capabilities)) return request;
+  if (!isTold && takesMedia(request.messages, capabilities)) return request;
   const { answerFormat: _, ...rest } = request;
   return {
     ...rest,
@@ -29,13 +29,17 @@ export function fitted(request: ModelRequest, { capabilities }: LanguageModel): 
   };
 }
 
-function takesEverything({ images, files }: MediaTaken): boolean {
-  return images !== false && files !== false;
+function takes(part: ContentPart, capabilities: MediaTaken): boolean {
+  const medium = mediumOf(part);
+  if (medium === undefined) return true;
+  return medium === 'audio' ? capabilities.audio === true : capabilities[medium] !== false;
 }
 
-function takes({ type }: ContentPart, { images, files }: MediaTaken): boolean {
-  if (type === 'text') return true;
-  return (type === 'image' ? images : files) !== false;
+/** The capability that a part needs; undefined for a text. */
+function mediumOf(part: ContentPart): keyof MediaTaken | undefined {
+  if (part.type === 'text') return undefined;
+  if (part.type === 'image') return 'images';
+  return /^audio\//i.test(part.mediaType) ? 'audio' : 'files';
 }
 
 function partsOf({ content }: Message): readonly ContentPart[] {
@@ -44,7 +48,7 @@ function partsOf({ content }: Message): readonly ContentPart[] {
 
 function withoutMedia(message: Message, capabilities: MediaTaken): Message {
   if ((message.role !== 'user' && message.role !== 'tool') || partsOf(message).every((part) => takes(part, capabilities))) return message;
-  const taken = `${capabilities.images}${capabilities.files}`;
+  const taken = `${capabilities.images}${capabilities.files}${capabilities.audio}`;
   const known = shown.get(message);
   if (known?.taken === taken) return known.message;
   const content = partsOf(message).map((part) => (takes(part, capabilities) ? part : toNote(part)));
@@ -54,7 +58,8 @@ function withoutMedia(message: Message, capabilities: MediaTaken): Message {
 }
 
 function toNote(part: ContentPart): ContentPart {
-  return part.type === 'text' ? part : { type: 'text', text: `[${NOUNS[part.type]}, which you cannot be shown.]` };
+  const medium = mediumOf(part);
+  return medium === undefined ? part : { type: 'text', text: `[${NOUNS[medium]}, which you cannot be shown.]` };
 }
 
 function inWords({ schema }: NonNullable<ModelRequest['answerFormat']>): string {

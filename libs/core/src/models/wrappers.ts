@@ -200,7 +200,11 @@ class FallbackModel extends LanguageModel {
     this.provider = first.provider;
     this.modelId = first.modelId;
     const takes = (what: keyof ModelCapabilities): boolean => models.some(({ capabilities }) => capabilities[what] !== false);
-    this.capabilities = { images: takes('images'), files: takes('files') };
+    this.capabilities = {
+      images: takes('images'),
+      files: takes('files'),
+      audio: models.some(({ capabilities }) => capabilities.audio === true),
+    };
   }
 
   override get controls(): AttemptControl {

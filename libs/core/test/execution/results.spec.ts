@@ -1,10 +1,11 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { type Limits, LlmTool, type ToolEffect, ToolProvider } from '@toolloop/core';
+import { sourceAnswer } from '@toolloop/core/sources';
 import { Expose } from 'class-transformer';
 import * as fc from 'fast-check';
 import { cases } from '../../../../test/cases.js';
-import { toolOf } from '../discovery/tools.js';
-import { Bench, errorOf, type TextOutcome } from './bench.js';
+import { type RawTool, toolOf } from '../discovery/tools.js';
+import { Bench, errorOf, type RunOptions, type TextOutcome } from './bench.js';
 
 class Customer {
   @Expose() id: string;
@@ -143,10 +144,7 @@ describe('a result', () => {
   });
 
   it('is held against the schema that a contributed tool declares', async () => {
-    const tool = toolOf({ id: 'tool', invoke: () => ({ total: '12' }) });
-    const outputSchema = { type: 'object', properties: { total: { type: 'number' } } } as const;
-    const declared = { ...tool, spec: { ...tool.spec, outputSchema } };
-    const { record } = await bench.run({ tools: [declared], policies: [{ allow: ['tool'] }] }).exec('tool');
+    const { record } = await ofSource({ total: '12' }, { origin: { source: 'remote', trusted: true } });
     expect(record.error?.code).toBe('invalid_output');
     expect(bench.logger.errors()[0]?.message).toBe('The result of tool does not match its declaration: /total must be a number');
   });
@@ -162,6 +160,52 @@ describe('a result', () => {
     const options = { tools: [tool], policies: [{ allow: ['tool'] }], requestId: 'key' };
     const [one, other] = [await bench.run(options).exec('tool'), await bench.run(options).exec('tool')];
     expect([effects, other.content]).toEqual([1, one.content]);
+  });
+});
+
+/** The outcome of a tool of a source that declares `{ total: number }`. */
+function ofSource(answer: unknown, raw: Partial<RawTool> = {}, options: Partial<RunOptions> = {}) {
+  const tool = toolOf({ id: 'tool', effect: 'external_side_effect', invoke: () => answer, ...raw });
+  const outputSchema = { type: 'object', properties: { total: { type: 'number' } } } as const;
+  const declared = { ...tool, spec: { ...tool.spec, outputSchema } };
+  return bench.run({ tools: [declared], policies: [{ allow: ['tool'] }], ...options }).exec('tool');
+}
+
+describe('an answer of an untrusted source that is not in the declared form', () => {
+  const note = '[The tool ran. Its answer is not in the form that the tool declares, so it is shown as it came.]';
+
+  it.each<[string, unknown, string, unknown]>([
+    ['a value of another type', sourceAnswer({ total: '12' }, { words: 'Paid 12.' }), `Paid 12.\n${note}`, 'Paid 12.'],
+    ['words alone', sourceAnswer('Paid 12.', { words: 'Paid 12.' }), `Paid 12.\n${note}`, 'Paid 12.'],
+    ['a value without words', { total: '12' }, `{"total":"12"}\n${note}`, { total: '12' }],
+    ['nothing', sourceAnswer('', { words: '' }), `\n${note}`, ''],
+  ])('is no failure of the call, since the tool ran: %s', async (_, answer, content, ui) => {
+    const outcome = await ofSource(answer);
+    expect([outcome.record.status, outcome.content, outcome.record.result]).toEqual(['succeeded', content, ui]);
+  });
+
+  it('is read by its value alone if that is in the declared form', async () => {
+    const { content, record } = await ofSource(sourceAnswer({ total: 12 }, { words: 'Paid 12.' }));
+    expect([content, record.result]).toEqual(['{"total":12}', { total: 12 }]);
+  });
+
+  it('keeps its images', async () => {
+    const image = { type: 'image', data: Uint8Array.from([1]), mediaType: 'image/png' } as const;
+    const { content, record } = await ofSource(sourceAnswer('Drawn.', { words: 'Drawn.', attachments: [image] }));
+    expect([content, record.attachments]).toMatchObject([[{ text: `Drawn.\n${note}` }, { type: 'image' }], [{ type: 'image' }]]);
+  });
+
+  it('is performed once, and told the same when the call is made again', async () => {
+    let effects = 0;
+    const raw = { invoke: () => sourceAnswer(`Paid ${(effects += 1)}.`) };
+    const [one, other] = [await ofSource(0, raw, { requestId: 'key' }), await ofSource(0, raw, { requestId: 'key' })];
+    expect([effects, one.content, other.content]).toEqual([1, `Paid 1.\n${note}`, `Paid 1.\n${note}`]);
+  });
+
+  it('is a failure if not all of it may leave, or it cannot be shown', async () => {
+    const { record } = await ofSource(sourceAnswer({ total: '12' }, { words: 'secret' }), { reveal: ['total'] });
+    expect([record.error?.code, JSON.stringify(record)]).toEqual(['invalid_output', expect.not.stringContaining('secret')]);
+    expect((await ofSource(Buffer.from('x'))).record.error?.code).toBe('invalid_output');
   });
 });
 

@@ -58,6 +58,22 @@ describe('a model', () => {
     ]);
   });
 
+  it('hears a recording only if it says that it takes some, and reads otherwise that there was one', async () => {
+    const recording = { type: 'file', url: 'data:audio/wav;base64,AQIDBA==', mediaType: 'audio/wav' } as const;
+    const heard: Message[] = [
+      ...shownByTool.slice(0, 2),
+      { role: 'tool', toolCallId: 'c1', toolName: 'probe__read', content: [recording] },
+    ];
+    const deaf = new ScriptedModel([text('Done.')]);
+    await play(await openShop(deaf), ask({ messages: heard }));
+    const hearing = new Limited(new ScriptedModel([text('Done.')]), { audio: true });
+    await play(await openShop(hearing), ask({ messages: heard }));
+    expect([deaf, hearing.inner].map(({ requests }) => requests[0]?.messages[2]?.content)).toEqual([
+      [{ type: 'text', text: '[A recording, which you cannot be shown.]' }],
+      [recording],
+    ]);
+  });
+
   it('is shown everything without declared capabilities', async () => {
     const model = new ScriptedModel([text('Done.')]);
     await play(await openShop(model), ask({ messages: shownByUser }));

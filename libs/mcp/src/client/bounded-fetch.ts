@@ -3,6 +3,7 @@ import type { FetchLike } from '@modelcontextprotocol/client';
 import { EgressGuard, type EgressOptions } from '@toolloop/protocol/egress';
 import { Agent, fetch as send } from 'undici';
 import type { McpHttpServer } from './server-options.js';
+import type { Send, Sending } from './unread-results.js';
 
 /** Thrown into whatever reads an answer that is larger than a server may send. */
 export class AnswerTooLargeError extends Error {
@@ -60,6 +61,7 @@ const NO_BODY: ReadonlySet<number> = new Set([101, 204, 205, 304]);
 export class BoundedFetch {
   /** The call that is being made, for the requests that belong to it. */
   readonly use = new AsyncLocalStorage<RequestUse>();
+  private readonly sending = new AsyncLocalStorage<Sending>();
   private readonly origin: string;
   private readonly own: Route;
   private readonly others: Route | undefined;
@@ -85,13 +87,21 @@ export class BoundedFetch {
     if (!route) throw new Error(`A request to ${address.host} was not made: the server has no business with it.`);
     const response = await route.request(address, init, isOwn ? this.ownHeaders(use) : new Headers());
     const { status, statusText, headers, body } = response;
+    this.note(headers.get('content-type'));
     const counted = body && !NO_BODY.has(status) ? streamOf(this.counted(body, { init, use })) : null;
     return new Response(counted, { status, statusText, headers: [...headers] });
   };
 
+  readonly noting: Send = (sending, work) => this.sending.run(sending, work);
+
   /** Ends all that is open. */
   async close(): Promise<void> {
     await Promise.all([this.own.close(), this.others?.close()]);
+  }
+
+  private note(contentType: string | null): void {
+    const sending = this.sending.getStore();
+    if (sending) sending.isWhole = contentType?.startsWith('application/json') === true;
   }
 
   private ownHeaders(use: RequestUse | undefined): Headers {

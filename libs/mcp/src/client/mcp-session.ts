@@ -1,5 +1,4 @@
 import {
-  type CallToolResult,
   Client,
   type ClientOptions,
   type JsonSchemaValidator,
@@ -9,24 +8,18 @@ import {
   SdkErrorCode,
   SdkHttpError,
   StreamableHTTPClientTransport,
-  type Tool as ListedTool,
   type Transport,
 } from '@modelcontextprotocol/client';
 import { DEFAULT_INHERITED_ENV_VARS, StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import type { ToolCallContext } from '@toolloop/core';
-import type { JsonObject } from '@toolloop/protocol';
+import { toJsonObject } from '@toolloop/core/internal';
+import { isObject, type JsonObject } from '@toolloop/protocol';
 import { BoundedFetch, type RequestUse } from './bounded-fetch.js';
 import type { McpTracing } from '../server/server-options.js';
 import type { McpHttpServer, McpStdioServer, NamedServer } from './server-options.js';
-import { definitionOf, hashOf } from './tool-pins.js';
-
-/** A tool as a server lists it now. */
-export interface OfferedTool {
-  readonly listed: ListedTool;
-  readonly hash: string;
-  /** True where the server lists another one of its name. */
-  readonly isTwice: boolean;
-}
+import { NOTHING_OFFERED, OfferedPages, type OfferedTools } from './offered-tools.js';
+import type { ToolDefinition } from './tool-pins.js';
+import { type Send, unreadResult, UnreadResults } from './unread-results.js';
 
 /** The settings of a client beside what every session has: a test of the protocol declares more. */
 export interface SessionSettings extends Pick<ClientOptions, 'capabilities' | 'inputRequired'> {
@@ -50,6 +43,7 @@ const CLIENT = { name: 'toolloop', version: '0.0.0' };
 interface Way {
   readonly transport: Transport;
   readonly run: <Result>(use: RequestUse, work: () => Promise<Result>) => Promise<Result>;
+  readonly noting: Send;
   readonly close: () => Promise<void>;
 }
 
@@ -58,7 +52,7 @@ export class McpSession {
   /** True once the server or the process behind it has gone. */
   isClosed = false;
   /** The tools as they were listed last. */
-  offered: ReadonlyMap<string, OfferedTool> = new Map();
+  offered: OfferedTools = NOTHING_OFFERED;
   private listedAt = Number.NEGATIVE_INFINITY;
   private changes = 0;
 
@@ -115,6 +109,7 @@ export class McpSession {
     };
     try {
       await way.run(use, () => client.connect(way.transport, { signal, timeout: server.limits.connectMs }));
+      UnreadResults.of(way.transport, way.noting);
       return session;
     } catch (error) {
       session.isClosed = true;
@@ -128,20 +123,28 @@ export class McpSession {
     return performance.now() - this.listedAt > this.server.limits.freshMs;
   }
 
-  /** Asks for its tools now. @throws {Error} For a list that is too long, too large or takes too long. */
-  async list(use: RequestUse, signal: AbortSignal): Promise<ReadonlyMap<string, OfferedTool>> {
-    const { connectMs: timeout } = this.server.limits;
-    const options = { signal, timeout, maxTotalTimeout: timeout, cacheMode: 'bypass' as const };
+  /** Asks for its tools now, page by page. A list with more pages than are read is cut. @throws {Error} For an answer that is no list, is too large or takes too long. */
+  async list(use: RequestUse, signal: AbortSignal): Promise<OfferedTools> {
     const { changes } = this;
-    const { tools } = await this.way.run(use, () => this.client.listTools(undefined, options));
-    const offered = new Map<string, OfferedTool>();
-    for (const listed of tools) {
-      const definition = definitionOf(listed);
-      if (definition) offered.set(listed.name, { listed, hash: hashOf(definition), isTwice: offered.has(listed.name) });
-    }
+    const offered = this.client.getServerCapabilities()?.tools ? await this.pages(use, signal) : NOTHING_OFFERED;
     this.offered = offered;
     if (changes === this.changes) this.listedAt = performance.now(); // what changed meanwhile may not be in it
     return offered;
+  }
+
+  private async pages(use: RequestUse, signal: AbortSignal): Promise<OfferedTools> {
+    const { connectMs: timeout, pages: most } = this.server.limits;
+    const options = { signal, timeout, maxTotalTimeout: timeout, cacheMode: 'bypass' as const };
+    const pages = new OfferedPages();
+    let cursor: string | undefined;
+    for (let page = 0; page < most; page += 1) {
+      const request = { method: 'tools/list' as const, ...(cursor !== undefined && { params: { cursor } }) };
+      const result = unreadResult(await this.way.run(use, () => this.client.request(request, options)));
+      const next = result?.['nextCursor'];
+      if (!pages.add(result?.['tools']) || typeof next !== 'string') return pages.read(false);
+      cursor = next;
+    }
+    return pages.read(true);
   }
 
   private outdate(): void {
@@ -149,21 +152,31 @@ export class McpSession {
     this.listedAt = Number.NEGATIVE_INFINITY;
   }
 
-  /** Calls a tool. The server is told when the signal aborts. */
+  /**
+   * Calls a tool, and returns the answer as it came. The server is told when the signal aborts.
+   *
+   * @throws {UnreadableAnswerError} If the server has sent something else in the place of an answer.
+   */
   async call(
-    tool: OfferedTool,
+    { name, inputSchema }: ToolDefinition,
     args: JsonObject,
     context: Pick<ToolCallContext, 'signal' | 'deadline' | 'progress'> & { readonly use: RequestUse },
-  ): Promise<CallToolResult> {
+  ): Promise<Readonly<Record<string, unknown>>> {
     const { signal, deadline, progress, use } = context;
-    const { name } = tool.listed;
     const timeout = Math.min(Math.max(1, deadline.getTime() - Date.now()) + GRACE_MS, LONGEST_MS); // the signal comes first
     const onprogress = (told: { readonly progress: number; readonly total?: number | undefined }): void => {
       progress({ progress: told.progress, ...(told.total !== undefined && { total: told.total }) });
     };
-    const options = { signal, timeout, maxTotalTimeout: timeout, resetTimeoutOnProgress: true, onprogress, toolDefinition: tool.listed };
+    // It is about headers alone: the pipeline holds results against their schema.
+    const toolDefinition = { name, inputSchema: { ...toJsonObject(inputSchema), type: 'object' as const } };
+    const options = { signal, timeout, maxTotalTimeout: timeout, resetTimeoutOnProgress: true, onprogress, toolDefinition };
     const traced = this.trace && { _meta: this.trace.outgoing() };
-    return this.way.run(use, () => this.client.callTool({ name, arguments: args, ...traced }, options));
+    const answer = unreadResult(await this.way.run(use, () => this.client.callTool({ name, arguments: args, ...traced }, options)));
+    if (!answer) throw new UnreadableAnswerError('it sent no answer to the request');
+    const { resultType = 'complete' } = answer;
+    if (typeof resultType === 'string' && resultType !== 'complete')
+      throw new UnreadableAnswerError(`its result is of the type "${resultType}"`);
+    return answer;
   }
 
   /** Ends it: the process, the sockets and, where the server keeps one, its session. */
@@ -175,6 +188,11 @@ export class McpSession {
     await this.client.close().catch(() => undefined);
     await this.way.close();
   }
+}
+
+/** Thrown if what a server has sent in the place of an answer cannot be read. */
+export class UnreadableAnswerError extends Error {
+  override readonly name = 'UnreadableAnswerError';
 }
 
 const GRACE_MS = 1_000;
@@ -197,7 +215,7 @@ function overHttp(options: McpHttpServer, most: number): Way {
     fetch: bounded.fetch,
     ...(authProvider && { authProvider }),
   });
-  return { transport, run: (use, work) => bounded.use.run(use, work), close: () => bounded.close() };
+  return { transport, run: (use, work) => bounded.use.run(use, work), noting: bounded.noting, close: () => bounded.close() };
 }
 
 /** The SDK would hand over some variables of the application by itself: here only those that are named. */
@@ -219,25 +237,41 @@ function overStdio(
     stderr: 'ignore',
     maxBufferSize: most,
   });
-  return { transport, run: (_, work) => work(), close: () => Promise.resolve() };
+  return { transport, run: (_, work) => work(), noting: (_, send) => send(), close: () => Promise.resolve() };
 }
 
 /** The reasons for which a request to a server fails, as far as they decide what may be done about it. */
-export type Failure = 'refused' | 'not_sent' | 'session_gone' | 'lost';
+export type Failure = 'refused' | 'not_sent' | 'session_gone' | 'unreadable' | 'lost';
 
 /**
- * Tells how far a request came: the server has answered with an error (`refused`), has not got it (`not_sent`), does not know the session any more (`session_gone`), or may have
- * done what it asks for (`lost`).
+ * Tells how far a request came: the server has answered with an error (`refused`), has not got it (`not_sent`), does not know the session any more (`session_gone`), has answered
+ * in a form that cannot be read (`unreadable`), or may have done what it asks for (`lost`).
  */
 export function failureOf(error: unknown): Failure {
   if (error instanceof ProtocolError) return 'refused';
-  if (error instanceof SdkHttpError) return error.status === 404 ? 'session_gone' : error.status < 500 ? 'refused' : 'lost';
-  if (error instanceof SdkError) {
-    if (error.code === SdkErrorCode.NotConnected) return 'not_sent';
-    return error.code === SdkErrorCode.UnsupportedResultType ? 'refused' : 'lost';
-  }
+  if (error instanceof SdkHttpError) return ofStatus(error.status);
+  if (error instanceof SdkError) return OF_CODES.get(error.code) ?? 'lost';
+  if (isObject(error) && UNREADABLE.test(String(error['name']))) return 'unreadable';
   return UNREACHED.has(codeOf(error)) ? 'not_sent' : 'lost';
 }
+
+/** A server, or a proxy before it, may give up on a request that it has begun with. */
+const REQUEST_TIMEOUT = 408;
+
+function ofStatus(status: number): Failure {
+  if (status === 404) return 'session_gone';
+  return status < 500 && status !== REQUEST_TIMEOUT ? 'refused' : 'lost';
+}
+
+const OF_CODES: ReadonlyMap<string, Failure> = new Map<string, Failure>([
+  [SdkErrorCode.NotConnected, 'not_sent'],
+  [SdkErrorCode.UnsupportedResultType, 'refused'],
+  [SdkErrorCode.InvalidResult, 'unreadable'],
+  [SdkErrorCode.ClientHttpUnexpectedContent, 'unreadable'],
+]);
+
+/** The errors about what is no JSON, no message of the protocol, which the SDK reads with a Zod of its own, or no answer. */
+const UNREADABLE = /^(?:SyntaxError|\$?ZodError|UnreadableAnswerError)$/;
 
 /** Codes of sockets that were never connected. */
 const UNREACHED: ReadonlySet<string> = new Set([

@@ -1,15 +1,16 @@
-import type { CallToolResult } from '@modelcontextprotocol/client';
+import { ProtocolError } from '@modelcontextprotocol/client';
 import { type BeforeApplicationShutdown } from '@nestjs/common';
-import { attach, type Tool, type ToolCallContext, ToolSource } from '@toolloop/core';
+import { type Tool, type ToolCallContext, ToolSource } from '@toolloop/core';
 import type { AuditTrail } from '@toolloop/core/audit';
-import type { Attachment } from '@toolloop/core/contracts';
 import { Logger, sha256 } from '@toolloop/core/internal';
-import { sourceTool, type SourceTool } from '@toolloop/core/sources';
-import { ConfigurationError, type Finding, type JsonObject, ToolError, type ToolOrigin } from '@toolloop/protocol';
+import { sourceAnswer, sourceTool, type SourceTool } from '@toolloop/core/sources';
+import { ConfigurationError, type JsonObject, ToolError, type ToolOrigin } from '@toolloop/protocol';
 import { Subject } from 'rxjs';
 import { AnswerTooLargeError, type RequestUse } from './bounded-fetch.js';
+import { hasHeaderArguments } from './header-arguments.js';
 import { type Caller, McpConnections, SHARED } from './mcp-connections.js';
-import { failureOf, type McpSession, type OfferedTool } from './mcp-session.js';
+import { failureOf, type McpSession } from './mcp-session.js';
+import type { OfferedTools, Problem } from './offered-tools.js';
 import {
   allowedTools,
   clientFindings,
@@ -21,6 +22,7 @@ import {
   prefixOf,
   secretsOf,
 } from './server-options.js';
+import { isOfOutput, toResult } from './server-answer.js';
 import { PinFile, type ToolDefinition, type ToolPin } from './tool-pins.js';
 
 /** The surroundings of a source. */
@@ -91,33 +93,35 @@ export class McpToolSource extends ToolSource implements BeforeApplicationShutdo
     if (this.server.options.connectionId !== undefined) return this.known();
     const caller = callerOf({ key: SHARED, signal });
     const offered = await this.connections.use(caller, (session) => session.list(caller.use, caller.signal), { isAttempt: true });
-    return this.allowed((id, pin) => this.problemWith({ id, pin }, offered.get(pin.definition.name)));
+    if (offered.nameless > 0)
+      this.logger.warn(`${this.origin.source}: ${offered.nameless} of its tools have no name, so that no one can call them.`);
+    if (offered.isCut) this.logger.warn(`${this.origin.source}: ${cutList(this.server).problem} ${cutList(this.server).remedy}`);
+    return this.allowed(offered);
   }
 
   /** Returns what is pinned. The calls of a server that is away say so. */
   override known(): readonly SourceTool[] {
-    return this.allowed(() => undefined);
+    return this.allowed();
   }
 
   async beforeApplicationShutdown(): Promise<void> {
     await this.connections.close();
   }
 
-  private allowed(problemOf: (id: string, pin: ToolPin) => Problem | undefined): readonly SourceTool[] {
+  /** The tools that the application names, compared with what the server offers, if that is known. */
+  private allowed(offered?: OfferedTools): readonly SourceTool[] {
     const { name, options } = this.server;
     const { connectionId } = options;
     const set = this.pins.of(name, typeof connectionId === 'string' ? connectionId : undefined);
     return [...allowedTools(options)].map(([tool, shown]): SourceTool => {
       const id = `${this.prefix}__${shown}`;
       const pin = set?.tools[tool];
-      const problem =
-        nameProblem(shown, id) ??
-        (!pin || !set
-          ? unpinned(tool)
-          : set.endpoint === endpointOf(options)
-            ? problemOf(id, pin)
-            : movedAway(set.endpoint, endpointOf(options)));
-      return problem || !pin ? { id, refused: problem ?? unpinned(tool) } : this.toTool({ id, pin });
+      const unusable = nameProblem(shown, id) ?? unusableIn(offered, tool);
+      if (unusable) return { id, refused: unusable };
+      if (!pin || !set) return { id, refused: unpinned(tool) };
+      const endpoint = endpointOf(options);
+      const problem = set.endpoint === endpoint ? offered && this.problemWith({ id, pin }, offered) : movedAway(set.endpoint, endpoint);
+      return problem ? { id, refused: problem } : this.toTool({ id, pin });
     });
   }
 
@@ -141,9 +145,10 @@ export class McpToolSource extends ToolSource implements BeforeApplicationShutdo
     const call: CallUnderWay = { tool, args, context, connectionId: this.connectionOf(context), isSent: false };
     const caller = await this.callerFor(call);
     try {
-      const result = await this.connections.use(caller, (session) => this.send(session, call, caller));
-      return toResult(result, tool.pin.definition);
+      const answer = await this.connections.use(caller, (session) => this.send(session, call, caller));
+      return toResult(answer, tool.pin.definition);
     } catch (error) {
+      if (call.isSent && error instanceof ProtocolError && isOfOutput(error.message)) return sourceAnswer(error.message);
       throw this.explained(caller.cut() ?? error, call);
     }
   }
@@ -166,24 +171,25 @@ export class McpToolSource extends ToolSource implements BeforeApplicationShutdo
     return callerOf({ key: JSON.stringify([tenant, connectionId, sha256(credential.token)]), signal, token: () => credential.token });
   }
 
-  private async send(session: McpSession, call: CallUnderWay, { use, signal }: Caller): Promise<CallToolResult> {
+  private async send(session: McpSession, call: CallUnderWay, { use, signal }: Caller): Promise<Readonly<Record<string, unknown>>> {
     const { tool, args, context } = call;
     call.isSent = false;
-    const listed = session.isStale ? await session.list(use, signal) : session.offered;
-    const offered = listed.get(tool.pin.definition.name);
+    const offered = session.isStale ? await session.list(use, signal) : session.offered;
     const problem = this.problemWith(tool, offered, call.connectionId);
-    if (problem || !offered) throw await this.quarantined(problem ?? gone(tool.id), call);
+    if (problem) throw await this.quarantined(problem, call);
     call.isSent = true;
-    return session.call(offered, args, { signal, deadline: context.deadline, progress: (value) => context.progress(value), use });
+    const { definition } = tool.pin; // which is the one that is offered
+    return session.call(definition, args, { signal, deadline: context.deadline, progress: (value) => context.progress(value), use });
   }
 
-  private problemWith({ pin }: EnabledTool, offered: OfferedTool | undefined, connectionId?: string): Problem | undefined {
+  private problemWith({ pin }: EnabledTool, list: OfferedTools, connectionId?: string): Problem | undefined {
     const { name, options } = this.server;
     const tool = pin.definition.name;
     const own = connectionId === undefined ? pin : this.pins.of(name, connectionId)?.tools[tool];
     if (!own) return unpinned(tool);
-    if (!offered) return gone(tool);
-    if (offered.isTwice) return { problem: `The server lists two tools named "${tool}".`, remedy: 'Have the server mended.' };
+    const offered = list.tools.get(tool);
+    if (!offered) return list.isCut ? cutList(this.server) : gone(tool);
+    if ('problem' in offered) return offered.problem;
     if (offered.hash !== own.hash || offered.hash !== pin.hash)
       return { problem: `Its definition is not the pinned one: its hash is ${offered.hash}.`, remedy: PIN };
     return headerProblem(pin.definition, options);
@@ -209,7 +215,7 @@ export class McpToolSource extends ToolSource implements BeforeApplicationShutdo
     if (error instanceof AnswerTooLargeError)
       return new ToolError(`The answer of the server "${name}" is too large to be read.`, { isOutcomeUnknown: isSent, cause: error });
     const failure = failureOf(error);
-    if (isSent && failure === 'refused') return new ToolError(`The server "${name}" refused the call: ${wordsOf(error)}`, { cause: error });
+    if (isSent && (failure === 'unreadable' || failure === 'refused')) return answered(failure, name, error);
     if (connectionId === undefined) this.changes$.next(); // by which the source is seen to be away, if it is
     if (isSent && failure !== 'not_sent')
       return new ToolError(`The connection to the server "${name}" broke before it answered.`, {
@@ -224,7 +230,24 @@ export class McpToolSource extends ToolSource implements BeforeApplicationShutdo
   }
 }
 
-type Problem = Omit<Finding, 'at'>;
+/** Words the failure of a call whose server has answered something else than a result. */
+function answered(failure: 'unreadable' | 'refused', server: string, cause: unknown): ToolError {
+  return failure === 'refused'
+    ? new ToolError(`The server "${server}" refused the call: ${wordsOf(cause)}`, { cause })
+    : new ToolError(`The server "${server}" has answered, but its answer cannot be read.`, { isOutcomeUnknown: true, cause });
+}
+
+function unusableIn(list: OfferedTools | undefined, tool: string): Problem | undefined {
+  const offered = list?.tools.get(tool);
+  return offered && 'problem' in offered ? offered.problem : undefined;
+}
+
+function cutList({ limits: { pages } }: NamedServer): Problem {
+  return {
+    problem: `The list of its server has more than ${pages} pages, and what is behind them is not read.`,
+    remedy: 'Raise limits.pages of the server.',
+  };
+}
 
 function nameProblem(shown: string, id: string): Problem | undefined {
   if (SAFE_NAME.test(shown) && id.length <= LONGEST_ID) return undefined;
@@ -233,7 +256,7 @@ function nameProblem(shown: string, id: string): Problem | undefined {
 
 function headerProblem({ inputSchema }: ToolDefinition, options: McpServer): Problem | undefined {
   const isAllowed = 'hasHeaderArguments' in options && options.hasHeaderArguments === true;
-  if (isAllowed || !JSON.stringify(inputSchema).includes('"x-mcp-header"')) return undefined;
+  if (isAllowed || !hasHeaderArguments(inputSchema)) return undefined;
   return { problem: 'It copies arguments into headers of the request.', remedy: 'Set hasHeaderArguments for its server, if that may be.' };
 }
 
@@ -271,31 +294,4 @@ const MOST_WORDS = 500;
 /** The words of a server that refuses a call are its answer, and as untrusted as any other. */
 function wordsOf(error: unknown): string {
   return error instanceof Error && error.message !== '' ? error.message.slice(0, MOST_WORDS) : 'it did not say why.';
-}
-
-/** Returns what a tool of a server answered: what it declares, else its texts, with its images beside them. @throws {ToolError} For an answer that says that the call failed. */
-export function toResult({ content, structuredContent, isError }: CallToolResult, { outputSchema }: ToolDefinition): unknown {
-  const text = content.flatMap((part) => textOf(part)).join('\n');
-  if (isError === true) throw new ToolError(text === '' ? 'The tool failed, and its server did not say why.' : text);
-  const value = structuredContent !== undefined && (outputSchema || text === '') ? structuredContent : text;
-  const images = content.flatMap((part): readonly Attachment[] =>
-    part.type === 'image' ? [{ type: 'image', data: Buffer.from(part.data, 'base64'), mediaType: part.mimeType }] : [],
-  );
-  return images.length > 0 ? attach(value, ...images) : value;
-}
-
-/** Returns the text of a part; what is no text is named, and not sent to the model. */
-function textOf(part: CallToolResult['content'][number]): readonly string[] {
-  switch (part.type) {
-    case 'text':
-      return [part.text];
-    case 'resource':
-      return 'text' in part.resource ? [part.resource.text] : [`[a file, left out: ${part.resource.uri}]`];
-    case 'resource_link':
-      return [`[a link: ${part.name} ${part.uri}]`];
-    case 'audio':
-      return ['[audio, left out]'];
-    case 'image':
-      return [];
-  }
 }

@@ -2,7 +2,7 @@ import { ConfigurationError, visible } from '@toolloop/protocol';
 import { DEFAULT_PINS } from './mcp-tool-source.js';
 import { McpSession } from './mcp-session.js';
 import { allowedTools, clientFindings, endpointOf, type McpServer, type NamedServer, namedServer, prefixOf } from './server-options.js';
-import { definitionOf, hashOf, PinFile, type ToolDefinition } from './tool-pins.js';
+import { hashOf, PinFile, type ToolDefinition } from './tool-pins.js';
 
 /** The servers that a command looks at, and the file of pins. */
 export interface PinCommand {
@@ -147,16 +147,11 @@ async function offeredBy(server: NamedServer, token: string | undefined): Promis
     throw new Error(`The server "${server.name}" cannot be reached: ${error instanceof Error ? error.message : ''}`, { cause: error });
   });
   try {
-    const listed = await session.list(use, signal);
-    return new Map([...listed].flatMap(([name, tool]) => definitionsIn(name, tool.listed)));
+    const { tools } = await session.list(use, signal);
+    return new Map([...tools].flatMap(([name, tool]) => ('definition' in tool ? [[name, tool.definition] as const] : [])));
   } finally {
     await session.close();
   }
-}
-
-function definitionsIn(name: string, listed: unknown): readonly (readonly [string, ToolDefinition])[] {
-  const definition = definitionOf(listed);
-  return definition ? [[name, definition]] : [];
 }
 
 function changesOf({ server, endpoint, pinnedEndpoint, tools }: ServerListing): PinChange[] {

@@ -32,10 +32,15 @@ const VERSION = 1;
 const TITLE_OF_FILE =
   'The definitions of tools of MCP servers that were read and pinned. Made by "toolloop mcp pin"; review its changes like code.';
 
-/** Reads the parts of a tool that are pinned; undefined for what is no tool. Everything else that a server says of it counts for nothing. */
+/**
+ * Reads the parts of a tool that are pinned; undefined for what is no tool, or has an input that is no schema. Everything else that a server says of it counts for nothing, and a part
+ * that is not of its type is absent. A tool that declares no input takes any object.
+ */
 export function definitionOf(tool: unknown): ToolDefinition | undefined {
-  if (!isRecord(tool) || typeof tool['name'] !== 'string' || !isRecord(tool['inputSchema'])) return undefined;
-  const { name, title, description, inputSchema, outputSchema, annotations } = tool;
+  if (!isRecord(tool)) return undefined;
+  const { name, title, description, outputSchema, annotations } = tool;
+  const inputSchema = tool['inputSchema'] ?? NO_INPUT;
+  if (typeof name !== 'string' || name === '' || !isRecord(inputSchema)) return undefined;
   return {
     name,
     ...(typeof title === 'string' && { title }),
@@ -45,6 +50,8 @@ export function definitionOf(tool: unknown): ToolDefinition | undefined {
     ...(isRecord(annotations) && { annotations: toJsonObject(annotations) }),
   };
 }
+
+const NO_INPUT: Schema = { type: 'object' };
 
 /** Returns the SHA-256 of a definition, the same for any order of its keys. */
 export function hashOf({ name, inputSchema, ...rest }: ToolDefinition): string {

@@ -227,15 +227,34 @@ describe.each(ERAS)('a hostile server of the era of %s', (era) => {
     expect((await made('mcp__others__echo', { text: 'c' })).ui).toBe('c');
   });
 
-  it('C7: is unreachable when its list has pages without an end, and its tools stay what they were', async () => {
-    const stranger = await Stranger.serve([ECHO], era);
+  it('C7: is read as far as so many pages when its list has no end, and what is behind them is in quarantine', async () => {
+    const stranger = await Stranger.serve([ECHO, OTHER], era);
     const { sources, catalog } = await importing({ servers: { others: stranger.server() } });
     let pages = 0;
-    stranger.pageAfter = () => String((pages += 1));
+    stranger.pageAfter = () => {
+      pages += 1;
+      stranger.tools = [{ ...OTHER, name: `other${pages}` }];
+      return String(pages);
+    };
+    stranger.tools = [ECHO];
     const [status] = await sources.refresh('mcp__others');
-    expect(status).toMatchObject({ state: 'unreachable', tools: ['mcp__others__echo'] });
-    expect(pages).toBeLessThanOrEqual(9);
+    const reason = 'The list of its server has more than 8 pages, and what is behind them is not read.';
+    expect(status).toMatchObject({
+      state: 'ready',
+      tools: ['mcp__others__echo'],
+      quarantined: [{ id: 'mcp__others__other', reason }],
+    });
+    expect(pages).toBe(8);
     expect(catalog.list()).toHaveLength(1);
+  });
+
+  it('C7: is read once when it answers every cursor with the same page', async () => {
+    const stranger = await Stranger.serve([ECHO], era);
+    const { sources } = await importing({ servers: { others: stranger.server() } });
+    let pages = 0;
+    stranger.pageAfter = () => String((pages += 1));
+    expect(await sources.refresh('mcp__others')).toMatchObject([{ state: 'ready', tools: ['mcp__others__echo'], quarantined: [] }]);
+    expect(pages).toBe(2);
   });
 
   it('C8: sends no one to another origin, and no credential either', async () => {

@@ -49,7 +49,7 @@ export class Stranger {
   /** The names of the tools that were called. */
   readonly called: string[] = [];
   /** Answers a request in the place of the protocol. */
-  instead: ((request: IncomingMessage, response: ServerResponse, rpc: string) => boolean) | undefined;
+  instead: ((request: IncomingMessage, response: ServerResponse, rpc: string, body: unknown) => boolean) | undefined;
   /** The page after a cursor; undefined where all tools are on one. */
   pageAfter: ((cursor: string | undefined) => string) | undefined;
   private readonly sessions = new Map<string, { readonly transport: NodeStreamableHTTPServerTransport; readonly server: Server }>();
@@ -78,6 +78,16 @@ export class Stranger {
   /** The options with which an application imports tools of it. */
   server(more: Partial<McpServer> = {}): McpServer {
     return { url: this.url, isPrivate: true, tools: this.tools.map(({ name }) => name), ...more };
+  }
+
+  /** Answers the requests of a method with a text in the place of a JSON-RPC message, which is made with the id of the request. */
+  answerTo(method: string, answer: (id: number) => string, contentType = 'application/json'): void {
+    this.instead = (_, response, rpc, body) => {
+      if (rpc !== method) return false;
+      if (method === 'tools/call') this.called.push(JSON.stringify(body));
+      response.writeHead(200, { 'content-type': contentType }).end(answer((body as { readonly id: number }).id));
+      return true;
+    };
   }
 
   /** Says that its tools have changed. */
@@ -116,7 +126,7 @@ export class Stranger {
     const body = text === '' ? undefined : (JSON.parse(text) as { readonly method?: string });
     const rpc = body?.method ?? '';
     this.seen.push({ method: request.method, headers: request.headers, rpc });
-    if (this.instead?.(request, response, rpc)) return;
+    if (this.instead?.(request, response, rpc, body)) return;
     if (this.era === '2026') return toNodeHandler(this.modern)(request, response, body);
     await this.legacy(request, response, { body, rpc });
   }
