@@ -16,7 +16,7 @@ import { TOOL_BASICS, type ToolBasics } from '../decorators/llm-tool.decorator.j
 import { defineOptions, FUNCTION, inWords } from '../findings/options.js';
 import { canonicalDeclaration, sha256, toJsonObject } from '../schema/canonical-json.js';
 import { resultSchemaFindings } from '../schema/field-origins.js';
-import { ForeignDeclarationError, narrowedSchema } from '../schema/foreign-schema.js';
+import { ForeignDeclarationError, type NarrowedSchema, narrowedSchema } from '../schema/foreign-schema.js';
 import { optionalNullRemoval } from '../schema/optional-nulls.js';
 import { withoutNullUnions } from '../schema/raw-input.js';
 import { compileReveal } from '../schema/reveal.js';
@@ -190,35 +190,77 @@ function withSchema(input: Tool['input'], schema: Tool['input']['schema'], shown
 }
 
 /** @throws {ForeignDeclarationError} For a description or a schema that cannot be used. */
-function distrusted(given: Tool, { reservedArguments }: ContributionRules): Pick<CopiedContribution, 'tool' | 'notes' | 'values'> {
+function distrusted(
+  given: Tool,
+  { reservedArguments, validators }: ContributionRules,
+): Pick<CopiedContribution, 'tool' | 'notes' | 'values'> {
   const { presentation: _, instructions: _more, ...rest } = given;
   const { outputSchema, ...spec } = rest.spec;
   const { input } = rest;
-  const shown = narrowedSchema(spec.inputSchema, 'input');
+  const asked = withoutReserved(spec.inputSchema, reservedArguments);
+  const shown = narrowedSchema(asked, 'input');
   const held = input.schema === spec.inputSchema ? shown : narrowedSchema(input.schema, 'input');
-  const result = outputSchema && narrowedSchema(outputSchema, 'output');
+  const { result, unusable } = usableResult(outputSchema, validators);
   const narrowed = [shown, ...(held === shown ? [] : [held]), ...(result ? [result] : [])];
   return {
     tool: {
       ...rest,
-      spec: { ...spec, ...descriptionOf(spec), inputSchema: shown.schema, ...(result && { outputSchema: result.schema }) },
+      spec: { ...spec, ...descriptionOf(spec, shown.told), inputSchema: shown.schema, ...(result && { outputSchema: result.schema }) },
       // Where a schema is open, names that are reserved may be in it.
       input: { ...withSchema(input, held.schema, shown.schema), reserved: [...new Set([...input.reserved, ...reservedArguments])] },
     },
-    notes: narrowedFindings(
-      placeOf(given),
-      narrowed.flatMap(({ unapplied }) => unapplied),
-    ),
+    notes: [
+      ...narrowedFindings(
+        placeOf(given),
+        narrowed.flatMap(({ unapplied }) => unapplied),
+      ),
+      ...(asked === spec.inputSchema ? [] : [{ at: placeOf(given), ...LEFT_OUT }]),
+      ...(unusable === undefined
+        ? []
+        : [{ at: placeOf(given), problem: `Its outputSchema is not applied: ${unusable}.`, remedy: UNCHECKED }]),
+    ],
     values: narrowed.reduce((sum, { values }) => sum + values, 0),
   };
 }
 
+const LEFT_OUT = {
+  problem: 'Arguments with reserved names are left out of it.',
+  remedy: 'Its source may ask for less without them; otherwise import it under a trusted source of your own, which sets them.',
+};
+const UNCHECKED = 'Its results are not held against a schema, and shown as they come.';
+
+/** Leaves out the arguments that a model must not give, if the tool can be called without. One that needs them cannot be used. */
+function withoutReserved(schema: JSONSchema7, reserved: readonly string[]): JSONSchema7 {
+  const { properties, required = [] } = schema;
+  const names = isRecord(properties) ? Object.keys(properties).filter((name) => reserved.includes(name)) : [];
+  if (!isRecord(properties) || names.length === 0 || !Array.isArray(required) || names.some((name) => required.includes(name)))
+    return schema;
+  return { ...schema, properties: Object.fromEntries(Object.entries(properties).filter(([name]) => !names.includes(name))) };
+}
+
+/** A schema for results that cannot be used takes no tool away: its results are untrusted anyway. */
+function usableResult(
+  schema: JSONSchema7 | undefined,
+  validators: SchemaValidators,
+): { readonly result?: NarrowedSchema; readonly unusable?: string } {
+  if (!schema) return {};
+  try {
+    const result = narrowedSchema(schema, 'output');
+    validators.distrust(result.schema);
+    const [finding] = resultSchemaFindings('', result.schema, validators);
+    return finding ? { unusable: 'it is no JSON Schema that can be used' } : { result };
+  } catch (error) {
+    if (!(error instanceof ForeignDeclarationError)) throw error;
+    return { unusable: error.message };
+  }
+}
+
 /** A tool without a description is a finding later on. */
-function descriptionOf({ description }: Partial<ToolSpec>): Partial<Pick<ToolSpec, 'description'>> {
+function descriptionOf({ description }: Partial<ToolSpec>, told: string | undefined): Partial<Pick<ToolSpec, 'description'>> {
   if (typeof description !== 'string') return {};
   if (description.length > LONGEST_DESCRIPTION)
     throw new ForeignDeclarationError(`its description has more than ${LONGEST_DESCRIPTION} characters`);
-  return { description: visible(description) };
+  return { description: [visible(description), ...(told === undefined ? [] : [`Its arguments. ${told}`])].join('\n') };
 }
 
 const MOST_POINTERS = 5;

@@ -35,6 +35,8 @@ class CrmTools {
   @LlmTool({ description: 'x', effect: 'read_only', reveal: 'all' }) search(): void {}
 }
 
+const asks = (required: string[]): JSONSchema7 => ({ type: 'object', properties: { a: {}, tenant: { type: 'string' } }, required });
+
 /** Starts the application, and says which findings it has all the same; none of the tools with one is in the catalog. */
 async function quarantineOf(declared: Declared): Promise<readonly Finding[]> {
   const module = await start(declared);
@@ -126,11 +128,6 @@ describe('invariant 4: a tool that a source contributes', () => {
 
   it.each<[string, JSONSchema7, string]>([
     ['a whole that is no object', { type: 'string' }, '"/type": the type of the whole must be "object"'],
-    [
-      'a pattern that does not compile',
-      { type: 'object', properties: { a: { type: 'string', pattern: '(' } } },
-      'Invalid regular expression',
-    ],
     ['five megabytes', { type: 'object', description: 'x'.repeat(5_000_000) }, 'more than 65536 characters'],
   ])('invariant 4: is in quarantine with a schema that cannot be used: %s', async (_, schema, problem) => {
     expect(await quarantineOf({ providers: [withSchema(schema)] })).toMatchObject([
@@ -139,11 +136,13 @@ describe('invariant 4: a tool that a source contributes', () => {
   });
 
   it.each<[string, JSONSchema7, string]>([
-    ['oneOf', { type: 'object', properties: { a: { oneOf: [{ type: 'string' }, { type: 'number' }] } } }, '"/properties/a/oneOf"'],
+    ['not', { type: 'object', properties: { a: { not: { const: 1 } } } }, '"/properties/a/not"'],
     ['a remote reference', { type: 'object', properties: { a: { $ref: 'https://x.test' } } }, '"/properties/a/$ref"'],
-  ])('invariant 4: is narrowed to a schema within the subset: %s', async (_, schema, pointer) => {
+    ['a pattern that does not compile', { type: 'object', properties: { a: { pattern: '(' } } }, '"/properties/a/pattern"'],
+  ])('invariant 4: is narrowed to a schema within the subset, and the model is told of it: %s', async (_, schema, pointer) => {
     const module = await start({ providers: [withSchema(schema)] });
-    expect(module.get(ToolCatalog).describe('remote__run').inputSchema).toEqual({ type: 'object', properties: { a: {} } });
+    const description = expect.stringMatching(/^(?:Not: 1|Its form is described elsewhere|Its pattern: "\(")\.$/);
+    expect(module.get(ToolCatalog).describe('remote__run').inputSchema).toEqual({ type: 'object', properties: { a: { description } } });
     expect(await firstValueFrom(module.get(ToolCatalog).findings$)).toMatchObject([
       { at: 'remote: remote__run', problem: `Parts of its schemas are not applied, so it takes more than its source says: ${pointer}.` },
     ]);
@@ -201,11 +200,34 @@ describe('invariant 4: a tool that a source contributes', () => {
     expect(process.cpuUsage(before).user / 1_000_000).toBeLessThan(2); // backtracking takes hours
   });
 
-  it('is in quarantine with an output schema that does not compile', async () => {
+  it('keeps its place with a schema of results that cannot be used, which is left out with a finding', async () => {
     const found = toolOf({ id: 'remote__run' });
-    const broken: JSONSchema7 = { type: 'object', properties: { a: { type: 'string', pattern: '(' } } };
-    expect(await quarantineOf({ providers: [sourceOf({ ...found, spec: { ...found.spec, outputSchema: broken } })] })).toMatchObject([
-      { at: 'remote: remote__run', problem: expect.stringMatching(/^The output schema cannot be used: /) },
+    const wide = Object.fromEntries(Array.from({ length: 3_000 }, (_, index) => [`p${index}`, {}]));
+    const module = await start({
+      providers: [sourceOf({ ...found, spec: { ...found.spec, outputSchema: { type: 'object', properties: wide } } })],
+    });
+    expect(module.get(ToolCatalog).describe('remote__run')).not.toHaveProperty('outputSchema');
+    expect(await firstValueFrom(module.get(ToolCatalog).findings$)).toMatchObject([
+      { at: 'remote: remote__run', problem: 'Its outputSchema is not applied: a schema holds more than 2000 values.' },
+    ]);
+  });
+
+  it('tells the model in its description of a union of the whole', async () => {
+    const schema: JSONSchema7 = { type: 'object', properties: { a: {}, b: {} }, anyOf: [{ required: ['a'] }, { required: ['b'] }] };
+    const module = await start({ providers: [withSchema(schema)] });
+    expect(module.get(ToolCatalog).describe('remote__run').description).toBe(
+      'Runs remote__run.\nIts arguments. One of: { a: anything } | { b: anything }.',
+    );
+  });
+
+  it('has no optional argument with a reserved name, and is in quarantine if it needs one', async () => {
+    const module = await start({ providers: [withSchema(asks(['a']))] });
+    expect(module.get(ToolCatalog).describe('remote__run').inputSchema.properties).toEqual({ a: {} });
+    expect(await firstValueFrom(module.get(ToolCatalog).findings$)).toMatchObject([
+      { problem: 'Arguments with reserved names are left out of it.' },
+    ]);
+    expect(await quarantineOf({ providers: [withSchema(asks(['tenant']))] })).toMatchObject([
+      { problem: 'The argument "tenant" has a reserved name.' },
     ]);
   });
 
