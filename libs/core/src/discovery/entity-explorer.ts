@@ -246,5 +246,5 @@ function prefixCollisions(definitions: readonly EntityDefinition[]): Finding[] {
 }
 
 function nestedTypesOf(type: Type): Type[] {
-  return exposedPropertiesOf(type).flatMap((property) => property.nested() ?? []);
+  return exposedPropertiesOf(type).flatMap((property) => [property.nested() ?? [], property.kinds()].flat());
 }

@@ -3,7 +3,7 @@ import type { JsonValue } from '@toolloop/protocol';
 import type { JSONSchema7, JSONSchema7TypeName } from 'json-schema';
 import type { ResolvedOutput } from '../decorators/tool-metadata.js';
 import { constraintSchema } from './constraints.js';
-import { exposedPropertiesOf, isVisibleTo, type ScalarKind, shapeFor } from './exposed-properties.js';
+import { exposedPropertiesOf, exposesAnything, isVisibleTo, type Kinds, type ScalarKind, shapeFor } from './exposed-properties.js';
 import { LEFT_OUT_BY_APPLICATION, ORIGIN_KEYWORD, OWNER_KEYWORD } from './field-origins.js';
 import { inputPropertiesOf, type ValidationRule, validationRulesOf } from './property-metadata.js';
 import { type DtoProperty, propertyDefaultsOf, type PropertyProblem, type PropertySchema, propertySchema } from './property-schema.js';
@@ -208,7 +208,7 @@ export function outputSchema({ type, list, nullable }: ResolvedOutput): JSONSche
 
 /** The schemas of the classes below a result, each under a name of its own. */
 class Definitions {
-  private readonly names = new Map<Type, string>();
+  private readonly names = new Map<object, string>();
   private readonly schemas = new Map<string, JSONSchema7>();
 
   schemaOf(type: Type): JSONSchema7 {
@@ -241,17 +241,38 @@ class Definitions {
   private propertySchema(shape: ReturnType<typeof shapeFor>): JSONSchema7 {
     if (shape.kind === 'scalar') return shape.list ? scalarOrList(shape.scalar) : scalarSchema(shape.scalar);
     if (shape.kind !== 'class' || shape.loose) return {};
-    const one = { $ref: `#/$defs/${this.nameOf(shape.type)}` };
+    const { type, kinds } = shape;
+    const name = kinds ? this.nameFor(kinds.declared, type.name, () => this.anyOfKinds(type, kinds)) : this.nameOf(type);
+    const one = { $ref: `#/$defs/${name}` };
     return shape.list ? { type: ['object', 'array', 'null'], items: one } : one;
   }
 
+  /** Makes the schema of an object of one of several classes: it has the fields of all of them, any of which may be absent. */
+  private anyOfKinds(type: Type, { property, classes }: Kinds): JSONSchema7 {
+    const types = [...(exposesAnything(type) ? [type] : []), ...classes.map((one) => one.type)];
+    const properties = new Map<string, JSONSchema7>([
+      [property, { type: ['string', 'null'], enum: [...classes.map(({ name }) => name), null] }],
+    ]);
+    for (const [name, schema] of types.flatMap((one) => Object.entries(this.schemaOf(one).properties ?? {}))) {
+      const known = properties.get(name);
+      if (name === property || typeof schema === 'boolean') continue;
+      // The classes may hold different things under one name.
+      properties.set(name, known === undefined || JSON.stringify(known) === JSON.stringify(schema) ? schema : {});
+    }
+    return { type: 'object', properties: Object.fromEntries(properties), additionalProperties: false };
+  }
+
   private nameOf(type: Type): string {
-    const known = this.names.get(type);
+    return this.nameFor(type, type.name, () => this.schemaOf(type));
+  }
+
+  private nameFor(declared: object, wanted: string, make: () => JSONSchema7): string {
+    const known = this.names.get(declared);
     if (known !== undefined) return known;
-    const name = this.freeName(type.name.replaceAll(/\W/g, '_') || 'Object');
-    this.names.set(type, name);
+    const name = this.freeName(wanted.replaceAll(/\W/g, '_') || 'Object');
+    this.names.set(declared, name);
     this.schemas.set(name, {}); // keeps its place, and ends the recursion
-    this.schemas.set(name, { ...this.schemaOf(type), type: ['object', 'null'] });
+    this.schemas.set(name, { ...make(), type: ['object', 'null'] });
     return name;
   }
 

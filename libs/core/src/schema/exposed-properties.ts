@@ -22,7 +22,21 @@ export type PropertyShape =
   | { readonly kind: 'any' }
   | { readonly kind: 'broken'; readonly problem: string; readonly remedy: string }
   | { readonly kind: 'scalar'; readonly scalar: ScalarKind; readonly list: boolean }
-  | { readonly kind: 'class'; readonly type: Type; readonly list: boolean; readonly loose: boolean };
+  | { readonly kind: 'class'; readonly type: Type; readonly list: boolean; readonly loose: boolean; readonly kinds?: Kinds };
+
+/** One of the classes among which a discriminator chooses, and its name in JSON. */
+export interface Kind {
+  readonly name: string;
+  readonly type: Type;
+}
+
+/** The discriminator of a `@Type()`: the classes that a value may have, and the property that names its own. */
+export interface Kinds {
+  readonly property: string;
+  readonly classes: readonly Kind[];
+  /** The declaration itself, by which what is made of it is known again. */
+  readonly declared: object;
+}
 
 /** A `@Transform()` in the direction of plain objects. */
 export interface PropertyTransform {
@@ -47,6 +61,8 @@ export interface ExposedProperty {
   readonly transforms: readonly PropertyTransform[];
   /** The class that projects its objects: `@Type(() => X)`, else its TypeScript type, if that class exposes anything. Resolved late, since classes refer to each other. */
   nested(): Type | undefined;
+  /** The classes among which the discriminator of its `@Type()` chooses; none without one. */
+  kinds(): readonly Type[];
   shape(): PropertyShape;
 }
 
@@ -128,6 +144,7 @@ export function exposureFindings(type: Type): ExposureFinding[] {
       findings.push(...propertyFindings(current, property));
       const nested = property.nested();
       if (nested) reached.add(nested);
+      for (const kind of property.kinds()) reached.add(kind);
     }
     findings.push(...nameFindings(current, properties));
   }
@@ -227,8 +244,8 @@ function isOnlyInput({ toClassOnly, toPlainOnly }: ExposureOptions): boolean {
 
 function exposedProperty(type: Type, property: string, target: unknown, options: ExposureOptions): ExposedProperty {
   const designType: unknown = Reflect.getMetadata('design:type', type.prototype as object, property);
-  const explicit = transformMetadata().findTypeMetadata(type, property) as { typeFunction?: () => unknown } | undefined;
-  const shape = () => (explicit?.typeFunction ? explicitShape(explicit.typeFunction) : designShape(designType, target));
+  const explicit = transformMetadata().findTypeMetadata(type, property) as DeclaredType | undefined;
+  const shape = () => (explicit?.typeFunction ? explicitShape(explicit.typeFunction, kindsIn(explicit)) : designShape(designType, target));
   return {
     property,
     name: options.name || property,
@@ -240,9 +257,31 @@ function exposedProperty(type: Type, property: string, target: unknown, options:
     shape,
     nested: () => {
       const found = shape();
-      return found.kind === 'class' ? found.type : undefined;
+      return found.kind === 'class' && exposesAnything(found.type) ? found.type : undefined;
+    },
+    kinds: () => {
+      const found = shape();
+      return found.kind === 'class' ? (found.kinds?.classes.map((one) => one.type) ?? []) : [];
     },
   };
+}
+
+/** A `@Type()` as class-transformer keeps it. */
+interface DeclaredType {
+  readonly typeFunction?: () => unknown;
+  readonly options?: {
+    readonly discriminator?: {
+      readonly property: string;
+      readonly subTypes: readonly { readonly name: string; readonly value: unknown }[];
+    };
+  };
+}
+
+function kindsIn({ options }: DeclaredType): Kinds | undefined {
+  const declared = options?.discriminator;
+  if (!declared) return undefined;
+  const classes = declared.subTypes.flatMap(({ name, value }) => (typeof value === 'function' ? [{ name, type: value as Type }] : []));
+  return classes.length === 0 ? undefined : { property: declared.property, classes, declared };
 }
 
 function fieldOf(type: Type, property: string): ToolFieldOptions {
@@ -253,13 +292,13 @@ function fieldOf(type: Type, property: string): ToolFieldOptions {
 }
 
 /** Reads the content of a property from `@Type()`, which names the class of the elements, but not whether there is one or a list; the same in every compiler. */
-function explicitShape(typeFunction: () => unknown): PropertyShape {
+function explicitShape(typeFunction: () => unknown, kinds: Kinds | undefined): PropertyShape {
   const type = outcomeOf(typeFunction);
   if (typeof type !== 'function') {
     return { kind: 'broken', problem: 'has a @Type() that names no class', remedy: 'Is its file part of an import cycle?' };
   }
   const scalar = SCALAR_TYPES.get(type);
-  return scalar ? { kind: 'scalar', scalar, list: true } : classShape(type as Type, { list: true, loose: false });
+  return scalar ? { kind: 'scalar', scalar, list: true } : classShape(type as Type, { list: true, loose: false, ...(kinds && { kinds }) });
 }
 
 /**
@@ -278,9 +317,10 @@ function designShape(designType: unknown, target: unknown): PropertyShape {
 }
 
 /** Reads the content of a property from its class. One that exposes nothing is fine if its instances have a scalar as JSON, as a Decimal has, or are lists. */
-function classShape(type: Type, how: { readonly list: boolean; readonly loose: boolean }): PropertyShape {
+function classShape(type: Type, how: { readonly list: boolean; readonly loose: boolean; readonly kinds?: Kinds }): PropertyShape {
   if (OPEN_TYPES.has(type)) return { kind: 'any' };
-  if (exposesAnything(type)) return { kind: 'class', type, ...how };
+  const isShown = exposesAnything(type) || how.kinds?.classes.some((one) => exposesAnything(one.type)) === true;
+  if (isShown) return { kind: 'class', type, ...how };
   if (type === Promise) {
     return { kind: 'broken', problem: 'is a Promise', remedy: 'Await it into a field of its own and expose that.' };
   }

@@ -12,6 +12,8 @@ import {
   exposureFindings,
   hiddenPropertiesOf,
   isVisibleTo,
+  type Kind,
+  type Kinds,
   type PropertyShape,
   type PropertyTransform,
   prototypeOf,
@@ -241,10 +243,13 @@ export class ProjectionCompiler {
   }
 
   /** Makes the conversion to a nested class, whose plan is compiled with the first value, since classes refer to each other. */
-  private classConversion(type: Type, { list, loose }: { readonly list: boolean; readonly loose: boolean }): Conversion {
+  private classConversion(
+    type: Type,
+    { list, loose, kinds }: { readonly list: boolean; readonly loose: boolean; readonly kinds?: Kinds },
+  ): Conversion {
     let plan: ClassPlan | undefined;
     const nested = () => (plan ??= this.planOf(type));
-    const one: Conversion = (value, key, walk) => this.object(value, key, walk, nested());
+    const one: Conversion = kinds ? this.kindConversion(kinds, nested) : (value, key, walk) => this.object(value, key, walk, nested());
     if (!list) return one;
     if (!loose) return this.oneOrMany(one, nested);
     const many: Conversion = this.oneOrMany((value, key, walk) => {
@@ -253,6 +258,35 @@ export class ProjectionCompiler {
       return scalarToJson(value) ?? one(value, key, walk);
     }, nested);
     return many;
+  }
+
+  /** Makes the conversion to one of several classes: that of the instance, or the one that a plain object names. */
+  private kindConversion(kinds: Kinds, base: () => ClassPlan): Conversion {
+    const plans = new Map<Kind, ClassPlan>();
+    const planOf = (kind: Kind): ClassPlan => {
+      const plan = plans.get(kind) ?? this.planOfKind(kind, kinds.property);
+      plans.set(kind, plan);
+      return plan;
+    };
+    return (value, key, walk) => {
+      const kind = isObject(value) ? kindFor(value, kinds) : undefined;
+      if (kind) return this.object(value, key, walk, planOf(kind));
+      if (!isObject(value) || base().exposesAnything) return this.object(value, key, walk, base());
+      const remedy = `Return an instance of one of its subTypes, or a plain object whose \`${kinds.property}\` names one.`;
+      throw walk.refuse(key, 'is of none of the classes that its discriminator names', remedy);
+    };
+  }
+
+  /** Returns the plan of one of several classes, which also tells which one it is, unless that is hidden. */
+  private planOfKind({ name, type }: Kind, property: string): ClassPlan {
+    const plan = this.planOf(type);
+    const named: Field = { property, name: property, transforms: [{ groups: undefined, apply: () => name }], convert: () => name };
+    const fieldsFor = (audience: Audience): readonly Field[] => {
+      const own = plan.fields[audience];
+      const isSaid = own.some((field) => field.name === property) || hiddenPropertiesOf(type, audience).has(property);
+      return isSaid ? own : [named, ...own];
+    };
+    return { ...plan, fields: fieldsBy(fieldsFor), narrowed: new WeakMap() };
   }
 
   /** Makes a conversion of a single value, or of many in a list, a Set, an ORM's collection or a Map. */
@@ -296,6 +330,15 @@ function narrowedFields({ type, fields }: ClassPlan, own: Type, audience: Audien
     const transforms = transformsOf(own, field.property).filter((transform) => isVisibleTo(transform, audience));
     return [{ ...field, transforms: isBelow ? transforms : [...field.transforms, ...transforms] }];
   });
+}
+
+/** Finds the class of a value among several: the nearest one of an instance, or the one that a plain object names. */
+function kindFor(value: object, { property, classes }: Kinds): Kind | undefined {
+  const own = classes.filter(({ type }) => value instanceof type);
+  const nearest = own.find((one) => !own.some((other) => other !== one && Object.prototype.isPrototypeOf.call(one.type, other.type)));
+  if (nearest || !isPlain(value)) return nearest;
+  const name: unknown = Reflect.get(value, property);
+  return classes.find((one) => one.name === name);
 }
 
 function isInstance(value: object, { prototype }: ClassPlan): boolean {
