@@ -17,3 +17,16 @@ export function rawMethodOf({ type: own, source, declaration: { id = '', input, 
   recordTypes(type, method.property, [isClass(input) ? input : Object]);
   return { type, method, except: interceptors?.except };
 }
+
+/** The same for a tool that a source declares, which is known by its id alone. */
+export function contributedMethodOf(declaredId: string, except?: readonly unknown[]): LayeredMethod {
+  const type = hostOf(declaredId, { [CALL]: undefined });
+  const method: ToolMethod = {
+    property: CALL,
+    options: undefined,
+    parameters: [{ kind: 'input', index: 0, type: undefined }],
+    designTypes: [],
+  };
+  recordTypes(type, CALL, [Object]);
+  return { type, method, except };
+}

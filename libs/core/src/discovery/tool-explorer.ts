@@ -17,7 +17,7 @@ import { SchemaValidators } from '../schema/validators.js';
 import { EntityExplorer } from './entity-explorer.js';
 import { EntityRegistry, findResolvers } from './entity-registry.js';
 import { enhancerFindings, entityOfHost, MethodLayers, NestLayerCompiler } from './nest-layers.js';
-import { rawMethodOf } from './raw-layers.js';
+import { contributedMethodOf, rawMethodOf } from './raw-layers.js';
 import { isRouteHandler } from './route-input.js';
 import { type CompiledRoute, RouteCompiler } from './route-layers.js';
 import {
@@ -91,6 +91,7 @@ type CompiledLayers = Pick<Tool, 'layers' | 'replacedGuards'>;
 export class ToolExplorer {
   private readonly instances: ProviderInstances;
   private readonly scoped: ScopedEnhancers;
+  private layers: MethodLayers<ToolLayers | undefined> | undefined;
   private readonly logger = new Logger('ToolLoop');
   private explored: ReadonlySet<Module> = new Set();
   /** The number of modules whose tools the catalog knows, or that were told of; there are more where a module was loaded lazily. */
@@ -112,7 +113,7 @@ export class ToolExplorer {
     const compiler = new ToolTemplateCompiler(new ProjectionCompiler(), rules, this.validators);
     const routes = new RouteCompiler(this.modules, this.config, rules, this.scoped);
     const nest = new NestLayerCompiler(this.modules, this.config, this.scoped, rules.interceptors?.except);
-    const layers = new MethodLayers(nest, this.instances, this.scoped);
+    const layers = (this.layers = new MethodLayers(nest, this.instances, this.scoped));
     const compilers = { compiler, routes, layers };
     const found = this.providers();
     const { providers, findings: repeated } = withoutRepeated(found.filter(isNotOmitted));
@@ -146,6 +147,12 @@ export class ToolExplorer {
         ...this.unheard(),
       ],
     };
+  }
+
+  /** A tool that is declared elsewhere, within the global guards, pipes, interceptors and filters of the application. */
+  guarded(tool: Tool): Tool {
+    const layers = this.layers?.of(contributedMethodOf(tool.spec.declaredId, tool.interceptors?.except));
+    return { ...tool, ...(layers && { layers }) };
   }
 
   /** Logs, once, the tools of modules that were loaded lazily: the catalog is fixed when the application has started. Called when a run opens. */

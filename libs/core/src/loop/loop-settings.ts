@@ -16,6 +16,7 @@ import {
   copyContribution,
   shownId,
 } from '../discovery/contributed-tools.js';
+import { ToolExplorer } from '../discovery/tool-explorer.js';
 import type { ExecutionScope } from '../execution/call.js';
 import { RunHooks } from '../execution/run-hooks.js';
 import { Logger } from '../findings/logger.js';
@@ -54,6 +55,7 @@ export class LoopSettings {
     private readonly ledger: UsageLedger,
     /** The policies and the stops that are in force. */
     readonly inForce: DataPolicyEngine,
+    private readonly explorer: ToolExplorer,
   ) {
     const { reservedArguments = DEFAULT_RESERVED_ARGUMENTS } = options;
     this.answers = new StructuredAnswers(validators);
@@ -76,6 +78,12 @@ export class LoopSettings {
   /** Checks a tool that was read. */
   check(copy: Contribution): Contribution {
     return checkContribution(copy, this.contributions);
+  }
+
+  /** Checks a tool of a source, which has the global guards of the application as its own tools have. */
+  checkOfSource(copy: Contribution): Contribution {
+    const { tool, ...checked } = this.check(copy);
+    return { ...checked, tool: this.explorer.guarded(tool) };
   }
 
   /** Returns the hash of a tool if the policy in force pins another one for its id. */

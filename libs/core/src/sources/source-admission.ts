@@ -88,7 +88,7 @@ export class SourceAdmission {
   adopt(given: readonly unknown[]): { readonly entries: readonly CatalogEntry[]; readonly findings: readonly Finding[] } {
     const { origin } = this.source;
     const none = given.flatMap((one) => (isTool(one) ? [] : [noToolFinding(one, origin)]));
-    const read = given.filter(isTool).map((tool) => this.settings.check(this.settings.copy(withOrigin(tool, origin))));
+    const read = given.filter(isTool).map((tool) => this.settings.checkOfSource(this.settings.copy(withOrigin(tool, origin))));
     const made = read.map((contribution) => new AdmittedTool(contribution, definitionOf(contribution.tool)));
     this.admitted = new Map(made.map((one) => [one.tool.spec.declaredId, one]));
     return { entries: made.map(({ at, tool }) => ({ at, tool })), findings: [...none, ...read.flatMap(({ problems }) => problems)] };
@@ -165,7 +165,7 @@ class SourceAnswer {
     const definition = definitionOf(copy.tool);
     const known = this.admitted.get(id);
     const same = known?.definition === definition ? known : undefined;
-    const read = same ? { at: same.at, tool: same.tool, problems: [], notes: same.notes } : this.settings.check(copy);
+    const read = same ? { at: same.at, tool: same.tool, problems: [], notes: same.notes } : this.settings.checkOfSource(copy);
     if (read.problems.length > 0) return this.refuse(id, read.problems);
     const schemaHash = this.settings.hashOtherwisePinned(copy.tool);
     if (schemaHash !== undefined) return this.refuse(id, [pinFinding(read.at, schemaHash)], schemaHash);

@@ -31,7 +31,10 @@ import {
   ToolLoopService,
   ToolParam,
   ToolProvider,
+  ToolSource,
 } from '@toolloop/core';
+import type { Tool } from '@toolloop/core';
+import { sourceTool } from '@toolloop/core/sources';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { findingsOf, RecordingLogger } from '../discovery/application.js';
 
@@ -174,6 +177,28 @@ const script = () => [
   calls(call('visit__notes', {})),
   text('done'),
 ];
+
+const invoke = () => (done.push('stock'), 7);
+
+@Injectable()
+class StockSource extends ToolSource {
+  readonly origin = { source: 'stock', trusted: true } as const;
+
+  tools(): Tool[] {
+    const inputSchema = { type: 'object', properties: {} } as const;
+    return [sourceTool({ id: 'stock__count', description: 'Counts.', origin: this.origin, inputSchema, effect: 'state_change', invoke })];
+  }
+}
+
+describe.each([
+  ['a singleton', { useValue: { canActivate: () => false } }],
+  ['request-scoped', { useClass: NobodyGuard }],
+])('a global guard that is %s', (_scope, provider) => {
+  it('keeps the tools of a source out as well', async () => {
+    const { of } = await start([StockSource, { provide: APP_GUARD, ...provider }]);
+    expect([(await of('stock__count')).record.error?.code, done]).toEqual(['forbidden', []]);
+  });
+});
 
 describe('a global guard of request scope', () => {
   let made = 0;
