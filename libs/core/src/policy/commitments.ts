@@ -20,8 +20,15 @@ export const COMMIT_ID = 'plan__commit';
 /** The id of the tool by which a model asks about texts that it does not read. */
 export const ASK_ID = 'values__ask';
 
-/** An argument that was fixed: a value, or the place in a result that it will come from, such as `orders__find#/id`. */
-export type CommittedArgument = { readonly value: JsonValue } | { readonly from: string };
+/** An argument that was fixed: a value, or the place in a result that it will come from. */
+export type CommittedArgument = { readonly value: JsonValue } | CommittedPlace;
+
+/** A place in a result, such as `orders__find#/id`, and the fields of the item that is meant. */
+export interface CommittedPlace {
+  readonly from: string;
+  /** @default any item */
+  readonly where?: JsonObject;
+}
 
 /** A call that was fixed before any text from outside was read. */
 export interface Commitment {
@@ -47,8 +54,8 @@ function commitmentOf(given: JsonValue): Commitment | undefined {
 
 function argumentOf(given: JsonValue): (readonly [string, CommittedArgument])[] {
   if (!isJsonObject(given) || typeof given['name'] !== 'string') return [];
-  const { name, value, from } = given;
-  if (typeof from === 'string') return [[name, { from }]];
+  const { name, value, from, where } = given;
+  if (typeof from === 'string') return [[name, { from, ...(isJsonObject(where) && { where }) }]];
   return value === undefined ? [] : [[name, { value }]];
 }
 
@@ -140,8 +147,8 @@ export function isToldAt(told: readonly ToldValue[], value: JsonValue, place: st
   return about.length > 0 && about.every((one) => isDeepStrictEqual(one.value, value) && one.from.every((from) => from === place));
 }
 
-/** Tells whether a value stands at a place of a result, or was told about it where the argument may be filled from there. */
-type Standing = (value: JsonValue, place: string, argument: string) => boolean;
+/** Tells whether a value stands at a place of a result, where no more values do than calls were planned, or was told about it where the argument may be filled from there. */
+export type Standing = (value: JsonValue, place: CommittedPlace, planned: { readonly argument: string; readonly count: number }) => boolean;
 
 /** Tells whether a call is one of those that were fixed, and was not made as often yet. */
 export function isCommittedCall(commitments: readonly Commitment[], tool: PolicyTool, call: CommittableCall, isAt: Standing): boolean {
@@ -150,7 +157,7 @@ export function isCommittedCall(commitments: readonly Commitment[], tool: Policy
 
 /** The arguments that count must be fixed, and as they were fixed; what was fixed must be there. One that has its default says nothing. */
 function fits(
-  { tool: named, args: fixed }: Commitment,
+  { tool: named, args: fixed, count }: Commitment,
   { declaredId, labels, inputSchema }: PolicyTool,
   { args, instanceId, outside = [], fixed: mustBe }: CommittableCall,
   isAt: Standing,
@@ -162,7 +169,7 @@ function fits(
     if (value === undefined || !argument) return false;
     const from = outside.find((one) => one.name === name)?.from;
     if ('value' in argument) return !from && isDeepStrictEqual(value, argument.value);
-    return from ? from.every((place) => place === argument.from) : isAt(value, argument.from, name);
+    return from ? !argument.where && from.every((place) => place === argument.from) : isAt(value, argument, { argument: name, count });
   });
 }
 
@@ -186,18 +193,33 @@ function timesMade({ args: fixed }: Commitment, { declaredId }: PolicyTool, { sp
   return spent.calls.filter((one) => one.declaredId === declaredId && isSame(one.args)).length;
 }
 
-/** Tells whether a value stands at a place of a result, which is its tool's and a pointer with * for the items of a list. */
-export function standsAt(
-  value: JsonValue,
-  place: string,
-  { toolName, content }: { readonly toolName: string; readonly content: unknown },
-): boolean {
-  const [declaredId = '', pointer = ''] = place.split('#', 2);
+/** A result of a tool as a model reads it. */
+type PlacedResult = Pick<ToolMessage, 'toolName' | 'content'>;
+
+/**
+ * Tells whether a value stands at a place of results, where no more values do than calls were planned: of more, someone outside could say which. The place is a tool's and a pointer with * for the items of a
+ * list; `where` says which of the items are meant.
+ */
+export function standsAt(value: JsonValue, place: CommittedPlace, results: readonly PlacedResult[], most = 1): boolean {
+  const found: JsonValue[] = [];
+  for (const one of results.flatMap((result) => standingIn(place, result)))
+    if (!found.some((other) => isDeepStrictEqual(other, one))) found.push(one);
+  return found.length <= most && found.some((one) => isDeepStrictEqual(one, value));
+}
+
+function standingIn({ from, where = {} }: CommittedPlace, { toolName, content }: PlacedResult): readonly JsonValue[] {
+  const [declaredId = '', pointer = ''] = from.split('#', 2);
   const isOfTool = declaredId === toolName || isOfInstance(declaredId, toolName);
   const result = isOfTool && typeof content === 'string' ? parseJson(content) : undefined;
-  if (result === undefined) return false;
+  if (result === undefined) return [];
   const path = pointer.split('/').slice(1);
-  return resultsIn(result).some((one) => valuesAt(one, path).some((found) => isDeepStrictEqual(found, value)));
+  const ofItem = path.lastIndexOf('*') + 1;
+  const items = resultsIn(result).flatMap((one) => valuesAt(one, path.slice(0, ofItem)));
+  return items.filter((item) => hasFields(item, where)).flatMap((item) => valuesAt(item, path.slice(ofItem)));
+}
+
+function hasFields(item: JsonValue, where: JsonObject): boolean {
+  return Object.entries(where).every(([name, value]) => isJsonObject(item) && isDeepStrictEqual(item[name], value));
 }
 
 /** A call as a policy decides about it where people trust something of it: what its rules let them trust is from outside no more. */

@@ -21,6 +21,7 @@ import {
   isToldAt,
   isWhollyEndorsed,
   type ReadMessage,
+  type Standing,
   standsAt,
   toldIn,
   type ToldValue,
@@ -290,9 +291,9 @@ export class MessageFlow implements InformationFlow {
   }
 
   isCommitted(tool: PolicyTool, call: CommittableCall): boolean {
-    const isAt = (value: JsonValue, place: string, argument: string): boolean =>
-      this.withAuthority.some((message) => message.role === 'tool' && standsAt(value, place, message)) ||
-      (call.isNamedWay?.(argument, place) === true && isToldAt(this.told, value, place));
+    const isAt: Standing = (value, place, { argument, count }) =>
+      standsAt(value, place, this.withAuthority.filter(isResult), count) ||
+      (!place.where && call.isNamedWay?.(argument, place.from) === true && isToldAt(this.told, value, place.from));
     return isCommittedCall(this.committed, tool, call, isAt) || this.outer?.isCommitted(tool, call) === true;
   }
 
@@ -363,6 +364,10 @@ function wordsOfTurn(messages: readonly Message[]): readonly string[] {
     .slice(before + 1)
     .filter(isOfUser)
     .flatMap(textsOf);
+}
+
+function isResult(message: Message): message is ToolMessage {
+  return message.role === 'tool';
 }
 
 /** Tells whether a message is in the user's own words. */

@@ -17,6 +17,11 @@ const ARGUMENT: JSONSchema7 = {
       description:
         'Or the place that the value will come from: the tool, #, and a JSON pointer into its result with * for any item, such as orders__find#/*/id.',
     },
+    where: {
+      type: 'object',
+      description:
+        'Which item is meant, by its other fields, such as {"name":"report.pdf"}, where more may stand there than you plan calls.',
+    },
   },
   required: ['name'],
   additionalProperties: false,

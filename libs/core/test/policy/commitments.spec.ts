@@ -33,14 +33,14 @@ const write = (id: string, more: Partial<Parameters<typeof tool<JsonObject>>[0]>
 const TOOLS: readonly RawTool[] = [
   write('orders__cancel'),
   write('mail__send', { effect: 'external_side_effect', labels: { decisive: ['to'] } } as never),
-  tool({
+  tool<JsonObject>({
     id: 'orders__find',
     description: 'Finds orders.',
     effect: 'read_only',
     input: { type: 'object', properties: { of: { type: 'string' } } },
     labels: { returns: 'trusted' },
     reveal: 'all',
-    execute: ({ of }) => [{ id: of === 'bob' ? 'o-2' : 'o-1' }],
+    execute: ({ of = null }) => [{ of, id: of === 'bob' ? 'o-2' : 'o-1' }],
   }),
   tool({
     id: 'mail__read',
@@ -108,7 +108,41 @@ describe('invariant 15: a place in the results of an entity’s tool', () => {
     ['note_read', false],
     ['note_n_1_read', false],
   ])('invariant 15: is found in those of its instances alone: %s', (toolName, isThere) => {
-    expect(standsAt('x', 'note_*_read#/text', { toolName, content: '{"text":"x"}' })).toBe(isThere);
+    expect(standsAt('x', { from: 'note_*_read#/text' }, [{ toolName, content: '{"text":"x"}' }])).toBe(isThere);
+  });
+});
+
+function listed(some: readonly JsonObject[]): { readonly toolName: string; readonly content: string } {
+  return { toolName: 'list_files', content: JSON.stringify(some) };
+}
+
+describe('invariant 15: a place of a plan', () => {
+  const files = [
+    { id_: 'f-1', name: 'report.pdf', is: 'old' },
+    { id_: 'f-2', name: 'salaries.xlsx', is: 'new' },
+    { id_: 'f-3', name: 'salaries.xlsx', is: 'old' },
+  ];
+  const from = 'list_files#/*/id_';
+
+  it.each<[string, string, JsonObject | undefined, number, boolean]>([
+    ['the item that the condition names', 'f-1', { name: 'report.pdf' }, 1, true],
+    ['another item', 'f-2', { name: 'report.pdf' }, 1, false],
+    ['any item of a list without a condition', 'f-1', undefined, 1, false],
+    ['one of two that fit the condition', 'f-2', { name: 'salaries.xlsx' }, 1, false],
+    ['the one of them that a second field names', 'f-2', { name: 'salaries.xlsx', is: 'new' }, 1, true],
+    ['each of two that fit, where two calls are planned', 'f-2', { name: 'salaries.xlsx' }, 2, true],
+    ['each item, where as many calls are planned', 'f-3', undefined, 3, true],
+    ['an item of a list in which none fits', 'f-1', { name: 'notes.txt' }, 1, false],
+    ['an item by a field that none has', 'f-1', { owner: 'ann' }, 1, false],
+  ])('invariant 15: lets in, or not, %s', (_, id, where, count, isThere) => {
+    expect(standsAt(id, { from, ...(where && { where }) }, [listed(files)], count)).toBe(isThere);
+  });
+
+  it('invariant 15: lets in the only item of a list, and no other of a list that was read later', () => {
+    const [first = {}, second = {}] = files;
+    expect(standsAt('f-1', { from }, [listed([first])])).toBe(true);
+    expect(standsAt('f-1', { from }, [listed([first]), listed([first])])).toBe(true);
+    expect(standsAt('f-2', { from }, [listed([first]), listed([second])])).toBe(false);
   });
 });
 
@@ -141,6 +175,15 @@ describe('invariant 15: a call that the model has planned', () => {
     expect((await run([planned, find('ann'), read, cancel('o-1'), done])).finishReason).toBe('stop');
     expect((await run([planned, find('ann'), read, cancel('o-2')])).finishReason).toBe('waiting');
     expect((await run([planned, read, find('bob'), cancel('o-2')])).finishReason).toBe('waiting');
+  });
+
+  it('invariant 15: takes of several values the one that its condition names, whatever a stranger says', async () => {
+    const any = plan(cancelling({ from: 'orders__find#/*/id' }));
+    const ofAnn = plan(cancelling({ from: 'orders__find#/*/id', where: { of: 'ann' } }));
+    const both = [find('ann'), find('bob'), read];
+    expect((await run([any, ...both, cancel('o-2')])).finishReason).toBe('waiting');
+    expect((await run([ofAnn, ...both, cancel('o-2')])).finishReason).toBe('waiting');
+    expect((await run([ofAnn, ...both, cancel('o-1'), done])).finishReason).toBe('stop');
   });
 
   it('invariant 15: takes no text from outside, unless the policy names its way, and never into what has an effect outside', async () => {
