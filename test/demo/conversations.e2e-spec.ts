@@ -28,11 +28,12 @@ describe('the conversations of a user', () => {
     const [, own] = await sent<ConversationPart>(desk, 'alice', '/conversations/c1');
     expect(own.entries.map(({ role, text: said }) => [role, said])).toEqual([
       ['user', 'Who is John?'],
+      ['tool', ''],
       ['assistant', 'There is one.'],
     ]);
     const [, other] = await sent<ConversationPart>(desk, 'bob', '/conversations/c1');
     expect(other.entries.map(({ text: said }) => said)).toEqual(['Hello', 'Hello Bob.']);
-    expect((await sent<ConversationPart>(desk, 'alice', '/conversations/c1?from=3'))[1].entries).toHaveLength(1);
+    expect((await sent<ConversationPart>(desk, 'alice', '/conversations/c1?from=4'))[1].entries).toHaveLength(1);
   });
 
   it('show nothing that only the model may see', async () => {

@@ -2,15 +2,21 @@ import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { Injectable, Module } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
 import * as core from '@toolloop/core';
+import { dtoSchema } from '@toolloop/core/internal';
 import { registerCopy } from '@toolloop/protocol';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 import { IsString } from 'class-validator';
 
+class Search {
+  @IsString() name!: string;
+}
+
 /** A second copy of core and of the protocol, as a library of tools that pins them brings along, and the warnings it makes. */
 async function secondCopy(): Promise<[typeof core, readonly string[]]> {
   const told = jest.spyOn(process, 'emitWarning').mockImplementation(() => undefined);
   registerCopy('@toolloop/core', 'file:///app/node_modules/parcels/node_modules/@toolloop/core/dist/tool-loop.module.js');
+  dtoSchema(Search); // core loads the packages of decorators with the first class that it reads: here those that this file imports
   jest.resetModules();
   const copy = await import('@toolloop/core');
   const warnings = told.mock.calls.map(([warning]) => String(warning));
@@ -19,10 +25,6 @@ async function secondCopy(): Promise<[typeof core, readonly string[]]> {
 }
 
 const [second, warnings] = await secondCopy();
-
-class Search {
-  @IsString() name!: string;
-}
 
 /** A class of a library, decorated by the copy of core that the library has. */
 @second.ToolProvider({ prefix: 'parcel' })

@@ -102,6 +102,7 @@ const WITHIN: Readonly<Record<string, string>> = {
   RefusedError: 'a refusal that the model reads',
   ResourceWriteError: 'what the model reads about its write',
   AnswerTooLargeError: 'the failure of a call over MCP',
+  UnreadableAnswerError: 'the unknown outcome of a call over MCP',
   StoreRefusalError: 'a mistake of the application, which the log has: 500',
   UnstorableError: 'a mistake of the application, which the log has: 500',
   CallFailure: 'the record of a call',
