@@ -53,7 +53,7 @@ describe('a step of a run', () => {
       Math.min(await promisesOf(steps), await promisesOf(steps), await promisesOf(steps));
     await promisesOf(3);
     const [few, many] = [await fewestOf(5), await fewestOf(25)];
-    expect((many - few) / 20).toBeLessThan(MOST_PROMISES);
+    expect((many - few) / 20).toBeLessThanOrEqual(MOST_PROMISES);
     expect((many - few) / 20).toBeGreaterThan(MOST_PROMISES / 2);
   });
 });

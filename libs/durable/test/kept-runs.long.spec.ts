@@ -18,10 +18,9 @@ class FailingRunLog extends SqlRunLog {
 
 const newRun = () => ({ runId: randomUUID(), tenant: 'acme', actorId: 'alice', loop: undefined, request: { prompt: 'Go on.' } });
 
-function approvalFor(runId: string): Pending {
+function approvalFor(runId: string, expiresAt = '2099-01-01T00:00:00.000Z'): Pending {
   const call = { runId, toolCallId: 'call_1', declaredId: 'bank__pay' };
   const id = randomUUID();
-  const expiresAt = '2099-01-01T00:00:00.000Z';
   const about = { approvalId: id, step: 1, tool: 'bank__pay', args: {}, reason: 'It is dear.', expiresAt };
   return {
     id,
@@ -90,13 +89,15 @@ onEachDatabase('what is kept of runs', (open) => {
       expect((await pending.find(another.id))?.answer).toBeUndefined();
     });
 
-    it('withdraws its approvals when it waited so long that it is deleted', async () => {
+    it('withdraws its approvals when it is deleted after they have expired, and stays while one is open', async () => {
       const { pending } = new SqlStores(open(), runs);
-      const [old, fresh] = [approvalFor(randomUUID()), approvalFor(randomUUID())];
+      const [old, fresh] = [approvalFor(randomUUID(), '2026-01-02T00:00:00.000Z'), approvalFor(randomUUID())];
       for (const { request, binding } of [old, fresh])
         await runs.add({ runId: request.runId, tenant: binding.tenant, actorId: 'alice' }, 'waiting');
       for (const approval of [old, fresh]) await pending.add(approval);
-      await open().query(`update toolloop.runs set updated_at = updated_at - interval '40 days' where run_id = $1`, [old.request.runId]);
+      await open().query(`update toolloop.runs set updated_at = updated_at - interval '40 days' where run_id = any($1::text[])`, [
+        [old.request.runId, fresh.request.runId],
+      ]);
       expect(await new RetentionSweep(open(), { suspendedRuns: 30 }).sweep()).toBe(1);
       expect((await pending.find(old.id))?.answer).toMatchObject({ isWithdrawn: true });
       expect((await pending.find(fresh.id))?.answer).toBeUndefined();

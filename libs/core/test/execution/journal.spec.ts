@@ -246,7 +246,7 @@ describe('the journal', () => {
     journal.onBegin = () => Promise.reject(new Error('connection refused to 10.0.0.7'));
     const outcome = await run().exec('pay');
     expect(effects).toEqual([]);
-    expect(outcome.record).toMatchObject({ status: 'failed', error: { code: 'execution_failed' } });
+    expect(outcome.record).toMatchObject({ status: 'waiting', error: { code: 'aborted' } });
     expect(outcome.content).not.toContain('10.0.0.7');
   });
 

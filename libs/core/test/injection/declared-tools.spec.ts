@@ -103,8 +103,12 @@ describe('a tool that a client declares', () => {
     ['an id twice', [show, show], /declared twice/],
     ['no id', [{ description: 'x' }], /A tool is/],
     ['no object', ['screen__show'], /A tool is/],
-    ['a schema that is none', [{ ...show, inputSchema: { type: 'nothing' } }], /screen__show is left out/],
-    ['a reserved argument', [{ ...show, inputSchema: { type: 'object', properties: { tenant: { type: 'string' } } } }], /reserved name/],
+    ['a schema that is none', [{ ...show, inputSchema: { type: 'string' } }], /screen__show is left out/],
+    [
+      'a reserved argument',
+      [{ ...show, inputSchema: { type: 'object', properties: { tenant: { type: 'string' } }, required: ['tenant'] } }],
+      /reserved name/,
+    ],
     ['characters that are not seen', [{ ...show, inputSchema: { type: 'object', properties: { 'pa\u200bge': {} } } }], /not seen/],
     ['too many', Array.from({ length: 40 }, (_, index) => ({ ...show, id: `other${index}` })), /8 tools of the client are left out/],
   ])('is left out where it has %s, and the run says so', async (_, declared, problem) => {

@@ -86,7 +86,7 @@ describe('a run that cannot be taken up', () => {
     const { resume, told, log } = await waiting();
     const acquire = log.acquire.bind(log);
     log.acquire = () => Promise.reject(new Error('disk full'));
-    await expect((await resume()).result).rejects.toThrow('disk full');
+    await expect((await resume()).result).rejects.toMatchObject({ name: 'StorageUnavailableError', cause: new Error('disk full') });
     expect(told).toEqual([]);
     log.acquire = acquire;
     expect(await (await resume()).result).toMatchObject({ finishReason: 'stop' });

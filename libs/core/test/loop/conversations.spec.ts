@@ -163,7 +163,7 @@ describe('a failing conversation store', () => {
     const { result } = await play(loop, ask({ conversationId: 'c' }));
     expect(result).toMatchObject({
       finishReason: 'error',
-      error: { code: 'internal' },
+      error: { code: 'storage_unavailable' },
       text: 'Done.',
       toolCalls: [{ status: 'succeeded' }],
     });

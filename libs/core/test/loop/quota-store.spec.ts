@@ -13,7 +13,7 @@ import {
 } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, collect, expectRunEndsOnce, text, type ScriptedTurn } from '@toolloop/testing';
 import { atOnce } from '../fixtures/time.js';
-import { play, resultOf, resultsIn } from '../fixtures/played-run.js';
+import { play, resultOf } from '../fixtures/played-run.js';
 import { ask, openShop } from '../fixtures/shop.module.js';
 
 const HOUR = 3_600_000;
@@ -83,25 +83,27 @@ afterEach(() => {
   jest.restoreAllMocks();
 });
 
+const noNumber = () => Promise.resolve(Number.NaN);
+
 describe('a quota store that fails', () => {
   it.each([
     ['rejects', down],
     ['throws', broken],
-    ['counts what is no number', () => Promise.resolve(Number.NaN)],
-  ])('keeps calls from being made when it %s', async (_, answer) => {
+  ])('ends the run before a call when it %s, since that says nothing of the call', async (_, answer) => {
     const act = jest.fn();
-    const loop = await openWith(new TroubledStore(answer), [CALLS], [calls(read('a'), read('b')), text('I could not.')]);
+    const loop = await openWith(new TroubledStore(answer), [CALLS], [calls(read('a'), read('b'))]);
     const { result, events } = await play(loop, ask({ context: { act } }));
     expect(act).not.toHaveBeenCalled();
-    expect(result.toolCalls.map(({ status }) => status)).toEqual(['failed', 'failed']);
+    expect(result).toMatchObject({ finishReason: 'error', error: { code: 'storage_unavailable' }, toolCalls: [] });
     expect(JSON.stringify([events, result.messages])).not.toContain('secret');
   });
 
-  it('lets the model say what it can without tools', async () => {
-    const loop = await openWith(new TroubledStore(down), [CALLS], [calls(read()), text('I could not.')]);
-    const { result } = await play(loop, ask());
-    expect(result).toMatchObject({ finishReason: 'stop', text: 'I could not.', toolCalls: [{ error: { code: 'execution_failed' } }] });
-    expect(resultsIn(result.messages)[0]).toContain(UNCOUNTED);
+  it('keeps calls from being made when it counts what is no number', async () => {
+    const act = jest.fn();
+    const loop = await openWith(new TroubledStore(noNumber), [CALLS], [calls(read('a'), read('b')), text('I could not.')]);
+    const { result } = await play(loop, ask({ context: { act } }));
+    expect(act).not.toHaveBeenCalled();
+    expect(result.toolCalls.map(({ status }) => status)).toEqual(['failed', 'failed']);
   });
 
   it.each([
@@ -111,7 +113,7 @@ describe('a quota store that fails', () => {
     const model = new ScriptedModel([]);
     const loop = await openShop(model, { quotas: [TOKENS], providers: [{ provide: UsageStore, useValue: new TroubledStore(answer) }] });
     const { result, events } = await play(loop, ask());
-    expect(result).toMatchObject({ finishReason: 'error', error: { code: 'internal' }, steps: 0 });
+    expect(result).toMatchObject({ finishReason: 'error', error: { code: 'storage_unavailable' }, steps: 0 });
     expect(model.requests).toEqual([]);
     expect(JSON.stringify([events, result])).not.toContain('secret');
   });

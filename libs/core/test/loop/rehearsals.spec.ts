@@ -141,7 +141,7 @@ describe('a rehearsal', () => {
   it('ends in an error where what it asks cannot be kept, and performs nothing', async () => {
     const store = troubled(new MemoryPendingStore(), { method: 'add', answer: () => Promise.reject(new Error('The disk is full.')) });
     const { rehearse, called } = await desk([calls(desked('write')), text('Done.')], open, [{ provide: PendingStore, useValue: store }]);
-    await expect(rehearse()).rejects.toThrow('The run failed.');
+    await expect(rehearse()).rejects.toThrow('The storage does not answer for now.');
     expect(called).toEqual([]);
   });
 

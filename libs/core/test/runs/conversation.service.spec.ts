@@ -30,13 +30,14 @@ describe('conversations', () => {
     expect((await service.list(alice)).map(({ messages }) => messages)).toEqual([4, 2, 2]);
   });
 
-  it('are read as what was said, and never show what only the model may see', async () => {
+  it('are read as what was said and called', async () => {
     const { service } = await talked([read, text('Nothing new.')], 'a');
     const part = await service.read('a', alice);
     expect(part).toEqual({
       conversationId: 'a',
       entries: [
         { position: 0, role: 'user', text: 'Hello a' },
+        { position: 2, role: 'tool', text: '', call: expect.objectContaining({ declaredId: 'inbox__read', status: 'succeeded' }) },
         { position: 3, role: 'assistant', text: 'Nothing new.' },
       ],
     });

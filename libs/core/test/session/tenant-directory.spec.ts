@@ -127,10 +127,10 @@ describe('a directory that fails', () => {
     const { tenants, model, loop, done, context, play } = await application();
     tenants.failure = new Error('The password of the directory is wrong.');
     const refused = await play(alice);
-    expect(refused.result).toMatchObject({ result: { finishReason: 'error', error: { code: 'internal' } } });
-    const made = await loop.call({ tool: 'probe__write', args: { key: 'a' }, context, ...alice });
-    expect(made.record).toMatchObject({ status: 'failed', error: { code: 'execution_failed' } });
-    expect(JSON.stringify([refused.events, made])).not.toContain('password');
+    expect(refused.result).toMatchObject({ result: { finishReason: 'error', error: { code: 'storage_unavailable' } } });
+    const made = loop.call({ tool: 'probe__write', args: { key: 'a' }, context, ...alice });
+    await expect(made).rejects.toMatchObject({ name: 'RunError', message: expect.stringContaining('The storage does not answer') });
+    expect(JSON.stringify(refused.events)).not.toContain('password');
     expect(model.requests).toHaveLength(0);
     expect(done).toEqual([]);
   });
