@@ -20,6 +20,8 @@ type Death = 'before' | 'after';
 /** The way of one process to the database, until it dies; from then on everything it asks hangs, or is refused. */
 class MortalDriver implements DatabaseDriver {
   isDead = false;
+  /** Set once the commit at which it died has taken place, or has not. */
+  isGone = false;
   private left = Number.POSITIVE_INFINITY;
 
   constructor(
@@ -63,7 +65,11 @@ class MortalDriver implements DatabaseDriver {
     this.left -= 1;
     if (this.left >= 0) return commit();
     this.isDead = true;
-    if (this.death === 'after') await commit();
+    try {
+      if (this.death === 'after') await commit();
+    } finally {
+      this.isGone = true;
+    }
     return this.living(commit);
   }
 }
@@ -97,7 +103,7 @@ async function start(driver: DatabaseDriver, effects: string[], tool: string, op
 }
 
 async function untilDead(mortal: MortalDriver): Promise<void> {
-  while (!mortal.isDead) await new Promise((resolve) => setTimeout(resolve, 2));
+  while (!mortal.isGone) await new Promise((resolve) => setTimeout(resolve, 2));
 }
 
 function places(open: () => DatabaseDriver): void {
