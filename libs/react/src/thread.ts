@@ -151,7 +151,7 @@ export class Thread extends Observed<ThreadState> {
   readOn(runId: string): void {
     this.looks.now();
     const turn = this.snapshot().turns.find(({ run }) => run.runId === runId);
-    if (!turn || this.isDurable) return;
+    if (!turn || this.isDurable || turn.run.status === 'ended') return; // a notice may come after the end
     const isUnderWay = this.resuming.has(runId);
     this.resuming.set(runId, isUnderWay);
     if (!isUnderWay) void this.resume(runId, turn.id).finally(() => this.resuming.delete(runId));
