@@ -265,21 +265,23 @@ async function releases({ store, other, tenant }: RunTrial): Promise<void> {
 }
 
 async function putsOff({ store, other, tenant }: RunTrial): Promise<void> {
-  const hold = await begun(store, newRun(tenant));
+  const run = newRun(tenant);
   const early: string[] = [];
   const claims: (LeasedRun | undefined)[] = [];
-  const at = Date.now() + 700;
+  let at = Number.POSITIVE_INFINITY;
   const end = await other.work(async (runId) => {
-    if (runId !== hold.runId) return;
+    if (runId !== run.runId) return;
     if (Date.now() < at - 50) early.push(runId);
     claims.push(await acquire(other, runId));
   }, 1);
+  const hold = await begun(store, run); // where one process has the database, the first to work takes over what was under way
+  at = Date.now() + 700;
   await store.release(hold, { times: 3, until: new Date(at) });
   const { status, putOffs } = (await other.find(hold.runId)) ?? {};
   assert.deepEqual([status, putOffs], ['queued', 3]);
   while (claims.length === 0) await wait(20);
   await end();
-  assert.deepEqual([early, claims.map((run) => run?.putOffs)], [[], [3]]);
+  assert.deepEqual([early, claims.map((claim) => claim?.putOffs)], [[], [3]]);
   const [claimed] = claims;
   if (claimed) await store.release(holdOf(claimed));
   assert.equal((await other.find(hold.runId))?.putOffs, undefined);
@@ -288,17 +290,18 @@ async function putsOff({ store, other, tenant }: RunTrial): Promise<void> {
 async function wakesPutOff({ store, other, tenant }: RunTrial): Promise<void> {
   const claims: (LeasedRun | undefined)[] = [];
   const putOff = { times: 9, until: new Date(Date.now() + LONG_MS) };
-  const holds = [await begun(store, newRun(tenant)), await begun(store, newRun(tenant))] as const;
-  const own = new Set(holds.map(({ runId }) => runId));
+  const runs = [newRun(tenant), newRun(tenant)] as const;
+  const own = new Set(runs.map(({ runId }) => runId));
   const end = await other.work(async (runId) => {
     if (own.has(runId)) claims.push(await acquire(other, runId));
   }, 1);
+  const holds = [await begun(store, runs[0]), await begun(store, runs[1])] as const;
   for (const hold of holds) await store.release(hold, putOff);
   await store.wake(holds[0].runId);
   await store.cancel(holds[1].runId, 'Never mind.');
   while (claims.length < own.size) await wait(20);
   await end();
-  assert.deepEqual(new Set(claims.map((run) => run?.runId)), own);
+  assert.deepEqual(new Set(claims.map((claim) => claim?.runId)), own);
 }
 
 /** A run that only its actor resumes. */
