@@ -37,7 +37,9 @@ export async function openConsole(
   });
   const page = await context.newPage();
   const complaints: string[] = [];
-  page.on('console', (message) => (message.type() === 'error' ? complaints.push(`${name}: ${message.text()} (${message.location().url})`) : 0));
+  page.on('console', (message) =>
+    message.type() === 'error' ? complaints.push(`${name}: ${message.text()} (${message.location().url})`) : 0,
+  );
   page.on('pageerror', (error) => complaints.push(`${name}: ${error.message}`));
   await page.goto(`${url}/console`);
   await page.getByLabel('Name').fill(name);
