@@ -7,7 +7,7 @@ import { RecordingLogger, start } from '../discovery/application.js';
 
 const ESCAPE = '\u001b[2J';
 const TURNED = '\u202e';
-/** Clears the screen, turns what follows, and goes on as if it were a line of Nest's own. */
+/** An attack on the log: it clears the screen, turns the text around and adds a line that looks like Nest's own. */
 const HOSTILE = `${ESCAPE}${TURNED}not found\n[Nest] 1  - LOG [Shop] All is well.\rAll is well.`;
 const HARMLESS = String.raw`\u{1b}[2J\u{202e}not found
     [Nest] 1  - LOG [Shop] All is well.
