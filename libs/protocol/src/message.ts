@@ -108,6 +108,8 @@ export interface CallChange {
   readonly instanceId?: string;
   /** The SHA-256 of the canonical arguments, in hex: a call with the same ones is the same change. */
   readonly argsHash: string;
+  /** The SHA-256 of what the arguments mean, if that reads differently, such as a moment in another time zone: a call whose arguments mean the same is the same change. */
+  readonly meaningHash?: string;
   /** The directives that the call, or a sub-run of it, asked for. */
   readonly directiveIds?: readonly string[];
   /** True if directives are all that it changes: cancelled ones leave nothing. */

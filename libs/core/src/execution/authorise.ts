@@ -267,7 +267,8 @@ export class Authorisation {
     const reading = await readInput(tool.input, args, options);
     if ('problems' in reading) throw CallFailure.of('invalid_args', 'The arguments are not valid.', reading.problems);
     const { outside } = call.input;
-    return { canonical, args, built: reading.value, ...(outside && { outside: carriedOn(outside, call.input.args, args) }) };
+    const told = outside && { outside: carriedOn(outside, call.input.args, args) };
+    return { canonical, args, built: reading.value, beforePipes: call.input, ...told };
   }
 }
 

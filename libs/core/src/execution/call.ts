@@ -117,11 +117,15 @@ export interface PlacedCall {
 export interface ReadArguments {
   /** Canonical JSON, optional nulls left out and defaults filled in: it is hashed, approved and stored. */
   readonly canonical: string;
+  /** The canonical JSON of what they mean, if it is another: that of a call which changes something, before its tool can change them. */
+  readonly meaning?: string;
   readonly args: JsonObject;
   /** The input of the tool's method, built from the canonical JSON. */
   readonly built: unknown;
   /** The arguments that hold text from outside, by references. */
   readonly outside?: readonly OutsideArgument[];
+  /** The arguments as they were before guards and pipes changed them. */
+  readonly beforePipes?: Pick<ReadArguments, 'canonical' | 'meaning'>;
 }
 
 /**

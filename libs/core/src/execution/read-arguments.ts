@@ -6,6 +6,7 @@ import { canonicalJson, fromCanonical, parseJson } from '../schema/canonical-jso
 import { reservedNamesIn } from '../schema/tool-input.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import { CallFailure, Interruption, untilAborted } from './call-failure.js';
+import { meaningOf } from './argument-meaning.js';
 import type { Call, ReadArguments, ResolvedCall } from './call.js';
 import { type ExpandedArguments, type RunValues, UnknownReferenceError } from '../policy/value-references.js';
 import { VALUE_TOOL_IDS } from './run-tools.js';
@@ -31,7 +32,9 @@ export function readArguments(validators: SchemaValidators, call: ResolvedCall, 
   const canonical = canonicalJson(args);
   const build = (reading: InputReading): ReadArguments => {
     if ('problems' in reading) throw CallFailure.of('invalid_args', 'The arguments are not valid.', reading.problems);
-    return { canonical, args, built: reading.value, ...(outside && { outside }) };
+    const read: ReadArguments = { canonical, args, built: reading.value, ...(outside && { outside }) };
+    const meaning = tool.spec.effect === 'read_only' ? undefined : meaningOf(read);
+    return meaning === undefined || meaning === canonical ? read : { ...read, meaning };
   };
   const copied = readCopy(call, fromCanonical(canonical)); // what a tool does to its input changes no record
   return copied instanceof Promise ? copied.then(build) : build(copied);

@@ -1,7 +1,7 @@
 import type { CallChange, Message, ToolInvocationRecord, ToolMessage } from '@toolloop/protocol';
 import type { Tool } from '../contracts/tool.js';
 import { sha256 } from '../schema/canonical-json.js';
-import type { Call, ReadCall, ToolOutcome } from './call.js';
+import type { Call, ReadArguments, ReadCall, ToolOutcome } from './call.js';
 import { changedRecords } from './sub-run-call.js';
 
 /** A result of a call whose answer has given way to this run's. */
@@ -11,13 +11,13 @@ type StandingResult = ToolMessage & { readonly change: CallChange };
 export class StandingCalls {
   constructor(private readonly results: readonly StandingResult[]) {}
 
-  /** Finds the same call of the same tool, on the same instance, with the same arguments. */
+  /** Finds the same call of the same tool, on the same instance, with arguments that read or mean the same. */
   same({ tool, input }: ReadCall): StandingResult | undefined {
     const { declaredId } = tool.spec;
     const same = this.results.filter(({ change }) => change.declaredId === declaredId && change.instanceId === tool.entity?.instanceId);
     if (same.length === 0) return undefined;
-    const argsHash = sha256(input.canonical);
-    return same.findLast(({ change }) => change.argsHash === argsHash);
+    const { argsHash, meaningHash = argsHash } = hashesOf(input);
+    return same.findLast(({ change }) => change.argsHash === argsHash || (change.meaningHash ?? change.argsHash) === meaningHash);
   }
 }
 
@@ -30,16 +30,16 @@ export function isStanding(message: Message): message is StandingResult {
 export function changeOf({ tool, input }: Call, { record, isPending }: ToolOutcome): CallChange | undefined {
   const isMade = !isPending && record.pendingId === undefined && record.rehearsal === undefined;
   if (!tool || !input || !isMade) return undefined;
-  return changeIn(tool, input.canonical, changedRecords([record]));
+  return changeIn(tool, input, changedRecords([record]));
 }
 
-function changeIn(tool: Tool, args: string, changed: readonly ToolInvocationRecord[]): CallChange | undefined {
+function changeIn(tool: Tool, input: ReadArguments, changed: readonly ToolInvocationRecord[]): CallChange | undefined {
   if (changed.length === 0) return undefined;
   const directiveIds = changed.flatMap(({ directiveId }) => directiveId ?? []);
   const instanceId = tool.entity?.instanceId;
   return {
     declaredId: tool.spec.declaredId,
-    argsHash: sha256(args),
+    ...hashesOf(input),
     ...(instanceId !== undefined && { instanceId }),
     ...(directiveIds.length > 0 && { directiveIds }),
     ...(changed.every(isLater) && { isLater: true }),
@@ -48,4 +48,10 @@ function changeIn(tool: Tool, args: string, changed: readonly ToolInvocationReco
 
 function isLater({ directiveId }: ToolInvocationRecord): boolean {
   return directiveId !== undefined;
+}
+
+/** The hashes of arguments as they were read: a pipe that changes them may make something else of what it has changed before. */
+function hashesOf({ beforePipes, ...read }: ReadArguments): Pick<CallChange, 'argsHash' | 'meaningHash'> {
+  const { canonical, meaning } = beforePipes ?? read;
+  return { argsHash: sha256(canonical), ...(meaning !== undefined && { meaningHash: sha256(meaning) }) };
 }
