@@ -103,8 +103,13 @@ function listingText({ server, pinnedEndpoint, tools }: ServerListing): string {
   return [
     server,
     ...moved,
-    ...tools.map(({ state, name, id }) => `  ${state.padEnd(10)} ${lineOf(name)}${id === undefined ? '' : ` → ${lineOf(id)}`}`),
+    ...tools.map(toolText),
   ].join('\n');
+}
+
+function toolText({ state, name, id, reason }: ServerListing['tools'][number]): string {
+  const shownAs = id === undefined ? '' : ` → ${lineOf(id)}`;
+  return `  ${state.padEnd(11)} ${lineOf(name)}${shownAs}${reason === undefined ? '' : `: ${lineOf(reason)}`}`;
 }
 
 function changesText(changes: readonly PinChange[]): string {

@@ -345,8 +345,11 @@ export interface Tool extends ToolSettings {
   readonly subRun?: SubRun;
   /** Set where the client makes the call: its result stands in the place of what {@link invoke} returns. */
   readonly client?: ClientSide;
-  /** Texts that go out with each call and that no one is shown: what a call tells has `[secret]` in their place, as in that of a credential. */
-  readonly secrets?: readonly Secret<string>[];
+  /**
+   * Texts that go out with each call and that no one is shown: what a call tells has `[secret]` in their place, as in that of a credential. It is read anew for each text, so that it
+   * may grow while a call is made.
+   */
+  readonly secrets?: Iterable<Secret<string>>;
   /** Calls the user's code. May return a value, a Promise, an Observable or an AsyncIterable. */
   invoke(input: unknown, context: ToolCallContext): unknown;
 }

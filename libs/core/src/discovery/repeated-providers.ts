@@ -52,13 +52,27 @@ function hasTheIdsOf(one: PlacedProvider, other: PlacedProvider): boolean {
   return one.type === other.type && one.namespace === other.namespace;
 }
 
-function repeatedFinding({ name }: Type, group: readonly PlacedProvider[]): Finding {
-  const modules = [...new Set(group.flatMap(({ wrapper }) => wrapper.host?.metatype.name ?? []))];
-  const times = modules.length < group.length ? ` ${group.length} times` : '';
-  const said = `${modules.length > 1 ? 'provide' : 'provides'} it${times}`;
+/** The finding for a raw tool of a class that has several instances; undefined if there is one. `name` is that of the class. */
+export function repeatedRawFinding(name: string, wrappers: readonly InstanceWrapper<object>[]): Finding | undefined {
+  if (wrappers.length < 2) return undefined;
   return {
     at: name,
-    problem: `${modules.join(' and ')} ${said}, each with an instance of its own, and their tools have the same ids.`,
+    problem: `${whoProvides(wrappers)}, each with an instance of its own, and the tool can be of one alone.`,
+    remedy: `Provide ${name} in one module that exports it; or make a tool of each instance: rawTool(new ${name}(…), { as }).`,
+  };
+}
+
+/** Names the modules that provide a class. */
+function whoProvides(wrappers: readonly Pick<InstanceWrapper, 'host'>[]): string {
+  const modules = [...new Set(wrappers.flatMap(({ host }) => host?.metatype.name ?? []))];
+  const times = modules.length < wrappers.length ? ` ${wrappers.length} times` : '';
+  return `${modules.join(' and ')} ${modules.length > 1 ? 'provide' : 'provides'} it${times}`;
+}
+
+function repeatedFinding({ name }: Type, group: readonly PlacedProvider[]): Finding {
+  return {
+    at: name,
+    problem: `${whoProvides(group.map(({ wrapper }) => wrapper))}, each with an instance of its own, and their tools have the same ids.`,
     remedy:
       `Provide it in one module that exports it; or give its tools another namespace in the module, [${name}, namespaceTools(${name}, '…')]; ` +
       `or leave them out there, [${name}, omitTools(${name})].`,

@@ -30,7 +30,7 @@ import {
   providerWarnings,
   standInFindings,
 } from './provider-instances.js';
-import { isNotOmitted, namespaceIn, type PlacedProvider, wordFindings, withoutRepeated } from './repeated-providers.js';
+import { isNotOmitted, namespaceIn, type PlacedProvider, repeatedRawFinding, wordFindings, withoutRepeated } from './repeated-providers.js';
 import { ScopedEnhancers } from './scoped-enhancers.js';
 import { modulesWith, ToolFeature } from './tool-feature.js';
 import { misplacedFindings, SAFE_TOOL_ID } from './tool-names.js';
@@ -267,11 +267,13 @@ export class ToolExplorer {
 
   /** The instance that Nest makes of the class of a raw tool; of a request-scoped one, that of the run. */
   private provided({ at, type }: RawTool): RawInstance {
-    const providers: readonly InstanceWrapper<object>[] = this.discovery.getProviders();
-    const wrapper = providers.find((one) => !one.isAlias && (one.token === type || classOfProvider(one) === type));
+    const wrappers = instancesFor(this.discovery.getProviders(), type);
+    const [wrapper] = wrappers;
+    const repeated = repeatedRawFinding(at, wrappers);
     const say = (problem: string, remedy: string): RawInstance => ({ execute: () => undefined, findings: [{ at, problem, remedy }] });
     if (!wrapper)
       return say('It is marked @Injectable(), and no module provides it.', 'List it in `providers`, or give its instance: rawTool(new …).');
+    if (repeated) return { execute: () => undefined, findings: [repeated] };
     if (isSingleton(wrapper) && !isCallable(wrapper.instance)) return say('It has no method "call", which a raw tool needs.', 'Add one.');
     const execute: RawCall = (input, context) => {
       const found = this.instances.resolve(wrapper, context);
@@ -286,6 +288,16 @@ export class ToolExplorer {
       ...layers,
     };
   }
+}
+
+/** The providers of a class that have an instance each: those under its own token, else those that are made of it. */
+function instancesFor(providers: readonly InstanceWrapper<object>[], type: unknown): readonly InstanceWrapper<object>[] {
+  const own = providers.filter((one) => !one.isAlias && (one.token === type || classOfProvider(one) === type));
+  const byToken = own.filter(({ token }) => token === type);
+  const found = byToken.length > 0 ? byToken : own;
+  const isFirst = (one: InstanceWrapper<object>, index: number): boolean =>
+    !isSingleton(one) || found.findIndex((other) => isSingleton(other) && other.instance === one.instance) === index;
+  return found.filter(isFirst);
 }
 
 /** A route has layers of its own. */

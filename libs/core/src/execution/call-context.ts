@@ -22,7 +22,7 @@ function withItsSecrets(call: ReadCall): boolean {
   const { secrets } = call.tool;
   if (!secrets) return false;
   const credentials = call.credentials ?? new CallCredentials();
-  for (const secret of secrets) credentials.hide(secret.reveal());
+  credentials.hideAll(secrets);
   advance(call, { credentials });
   return true;
 }

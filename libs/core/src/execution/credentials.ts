@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import { HttpException, type LoggerService } from '@nestjs/common';
 import { addressable, isJsonList, type JsonValue, ToolError, type ToolFailure } from '@toolloop/protocol';
-import type { Credential } from '../contracts/tool-call.js';
+import type { Credential, Secret } from '../contracts/tool-call.js';
 import { CallFailure } from './call-failure.js';
 
 const SHOWN = '[secret]';
@@ -15,6 +15,7 @@ const LEAST_CHARACTERS = 4;
 export class CallCredentials {
   /** The longest first. */
   private secrets: ReadonlySet<string> = new Set();
+  private growing: Iterable<Secret<string>> = [];
 
   /** `assertUsable` throws once the call is over. */
   handOut(credential: Credential, assertUsable: () => void): Credential {
@@ -22,14 +23,19 @@ export class CallCredentials {
     return new LeasedCredential(credential, assertUsable);
   }
 
-  /** Hides a text that the call may tell, such as a header that goes out with it. */
-  hide(secret: string): void {
-    if (secret.length < LEAST_CHARACTERS) return;
+  /** Hides texts that the call may tell, such as headers that go out with it; those too that are among them later. */
+  hideAll(secrets: Iterable<Secret<string>>): void {
+    this.growing = secrets;
+  }
+
+  private hide(secret: string): void {
+    if (secret.length < LEAST_CHARACTERS || this.secrets.has(secret)) return;
     const forms = [...this.secrets, ...formsOf(secret)];
     this.secrets = new Set(forms.toSorted((one, other) => other.length - one.length)); // a form may hold another
   }
 
   text(text: string): string {
+    for (const secret of this.growing) this.hide(secret.reveal());
     let shown = text;
     for (const secret of this.secrets) shown = shown.replaceAll(secret, SHOWN);
     return shown;

@@ -16,7 +16,7 @@ import {
 } from '@nestjs/common';
 import { IsString } from 'class-validator';
 import { map } from 'rxjs';
-import { LlmTool, namespaceTools, omitTools, ToolCatalog, ToolLoopService, ToolProvider } from '@toolloop/core';
+import { LlmTool, namespaceTools, omitTools, rawTool, type RawTool, ToolCatalog, ToolLoopService, ToolProvider } from '@toolloop/core';
 import { findingsOf, start } from './application.js';
 
 const read = { description: 'Reads.', effect: 'read_only', reveal: 'all' } as const;
@@ -105,6 +105,106 @@ describe('a dynamic module that is imported twice', () => {
   it('has the tools of one alone if the other leaves them out', async () => {
     const imports = [SearchModule.register({ index: 'books', more: [omitTools(SearchTools)] }), SearchModule.register({ index: 'films' })];
     expect(await answers(imports)).toEqual({ search__find: 'found in films' });
+  });
+});
+
+/** A raw tool whose instance Nest makes. */
+@Injectable()
+class Search {
+  static readonly tool = { id: 'search__raw', ...read };
+  constructor(@Inject(INDEX) private readonly index: string) {}
+
+  call(): string {
+    return `found in ${this.index}`;
+  }
+}
+
+@Injectable({ scope: Scope.REQUEST })
+class RequestSearch extends Search {}
+
+@Module({})
+class RawModule {
+  static register(index: string): DynamicModule {
+    return { module: RawModule, providers: [Search, { provide: INDEX, useValue: index }] };
+  }
+}
+
+describe('a raw tool of a class that several modules provide', () => {
+  const asked = [rawTool(Search)];
+  const shared = { call: () => 'shared' };
+
+  it.each<[string, ModuleMetadata, readonly RawTool[], string]>([
+    [
+      'two modules',
+      {
+        imports: [moduleOf('BooksModule', { providers: [Search, BOOKS] }), moduleOf('FilmsModule', { providers: [Search, FILMS] })],
+      },
+      asked,
+      'BooksModule and FilmsModule provide it',
+    ],
+    ['a dynamic module that is imported twice', { imports: [RawModule.register('books'), RawModule.register('films')] }, asked, 'RawModule provides it 2 times'],
+    [
+      'two modules, for each request',
+      {
+        imports: [
+          moduleOf('BooksModule', { providers: [RequestSearch, BOOKS] }),
+          moduleOf('FilmsModule', { providers: [RequestSearch, FILMS] }),
+        ],
+      },
+      [rawTool(RequestSearch)],
+      'BooksModule and FilmsModule provide it',
+    ],
+    [
+      'two tokens of one module',
+      {
+        imports: [
+          moduleOf('BooksModule', {
+            providers: [BOOKS, { provide: 'one', useClass: Search }, { provide: 'other', useFactory: () => new Search('other') }],
+          }),
+        ],
+      },
+      asked,
+      'BooksModule provides it 2 times',
+    ],
+  ])('stops the start, which says what to do (%s)', async (_, metadata, tools, problem) => {
+    const [found, ...others] = await findingsOf({ ...metadata, options: { tools } });
+    expect(others).toEqual([]);
+    expect(found?.problem).toBe(`${problem}, each with an instance of its own, and the tool can be of one alone.`);
+    expect(found?.remedy).toMatch(/^Provide (?:Request)?Search in one module that exports it; or make a tool of each instance: rawTool\(new /);
+  });
+
+  it.each<[string, ModuleMetadata, string]>([
+    [
+      'a module that exports it to others',
+      {
+        imports: [
+          moduleOf('FilmsModule', { imports: [moduleOf('BooksModule', { providers: [Search, BOOKS], exports: [Search] })] }),
+        ],
+      },
+      'found in books',
+    ],
+    [
+      'a module that gives it a second name',
+      { imports: [moduleOf('BooksModule', { providers: [Search, BOOKS, { provide: 'other', useExisting: Search }] })] },
+      'found in books',
+    ],
+    [
+      'a module that has one under its own token, and one for itself',
+      { imports: [moduleOf('BooksModule', { providers: [Search, BOOKS, { provide: 'other', useFactory: () => new Search('films') }] })] },
+      'found in books',
+    ],
+    [
+      'modules that provide the same instance',
+      {
+        imports: ['BooksModule', 'FilmsModule'].map((name) => moduleOf(name, { providers: [{ provide: Search, useValue: shared }] })),
+      },
+      'shared',
+    ],
+  ])('is of the one instance that there is (%s)', async (_, metadata, expected) => {
+    const app = await start({ ...metadata, options: { tools: asked } });
+    const { ui } = await app.get(ToolLoopService).call({ tool: 'search__raw', actor: { id: 'ada' }, tenant: 'acme' });
+    expect(ui).toBe(expected);
+    await app.close();
   });
 });
 

@@ -3,6 +3,7 @@ import type { FetchLike } from '@modelcontextprotocol/client';
 import { EgressGuard, type EgressOptions } from '@toolloop/protocol/egress';
 import { Agent, fetch as send } from 'undici';
 import type { McpHttpServer } from './server-options.js';
+import type { SentSecrets } from './sent-secrets.js';
 import type { Send, Sending } from './unread-results.js';
 
 /** Thrown into whatever reads an answer that is larger than a server may send. */
@@ -19,6 +20,8 @@ export interface RequestUse {
   /** Returns the token of the call's credential. @throws {Error} once the call is over */
   readonly token?: () => string;
   readonly fail: (error: Error) => void;
+  /** Takes note of the credentials of an `authProvider`, which no answer may tell. */
+  readonly secrets?: SentSecrets;
 }
 
 /** The way to some hosts, whose addresses are checked when the socket connects. */
@@ -85,6 +88,7 @@ export class BoundedFetch {
     const isOwn = address.origin === this.origin;
     const route = isOwn ? this.own : this.others;
     if (!route) throw new Error(`A request to ${address.host} was not made: the server has no business with it.`);
+    if (this.others) use?.secrets?.note(init);
     const response = await route.request(address, init, isOwn ? this.ownHeaders(use) : new Headers());
     const { status, statusText, headers, body } = response;
     this.note(headers.get('content-type'));

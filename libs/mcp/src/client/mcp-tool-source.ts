@@ -7,7 +7,6 @@ import { sourceAnswer, sourceTool, type SourceTool } from '@toolloop/core/source
 import { ConfigurationError, type JsonObject, ToolError, type ToolOrigin } from '@toolloop/protocol';
 import { Subject } from 'rxjs';
 import { AnswerTooLargeError, type RequestUse } from './bounded-fetch.js';
-import { hasHeaderArguments } from './header-arguments.js';
 import { type Caller, McpConnections, SHARED } from './mcp-connections.js';
 import { failureOf, type McpSession } from './mcp-session.js';
 import type { OfferedTools, Problem } from './offered-tools.js';
@@ -22,7 +21,9 @@ import {
   prefixOf,
   secretsOf,
 } from './server-options.js';
+import { changed, cutList, gone, headerProblem, movedAway, nameProblem, unpinned } from './quarantine-reasons.js';
 import { isOfOutput, toResult } from './server-answer.js';
+import { SentSecrets } from './sent-secrets.js';
 import { PinFile, type ToolDefinition, type ToolPin } from './tool-pins.js';
 
 /** The surroundings of a source. */
@@ -53,10 +54,6 @@ interface CallUnderWay {
 
 export const DEFAULT_PINS = 'mcp.pins.json';
 
-const SAFE_NAME = /^[a-zA-Z0-9_-]+$/;
-const LONGEST_ID = 64;
-const PIN = 'Read it with "toolloop mcp diff", then pin it with "toolloop mcp pin".';
-
 /**
  * The tools of one MCP server. None of them is there unless the application names it and its definition is pinned; what the server says of its tools changes no policy, no
  * limit and no prompt. {@link McpClientModule} makes one per server.
@@ -74,6 +71,9 @@ export class McpToolSource extends ToolSource implements BeforeApplicationShutdo
   private readonly pins: PinFile;
   private readonly trail: AuditTrail | undefined;
   private readonly connections: McpConnections;
+  private readonly secrets: SentSecrets;
+  /** `true` if the server is sent any secret, so that its answers may tell one. */
+  private readonly mayTell: boolean;
 
   /** @throws {ConfigurationError} For wrong options, and for a file of pins that cannot be read. */
   constructor(name: string, options: McpServer, { pins = DEFAULT_PINS, trail, trace }: McpToolSourceOptions = {}) {
@@ -85,13 +85,16 @@ export class McpToolSource extends ToolSource implements BeforeApplicationShutdo
     this.prefix = prefixOf(name);
     this.pins = typeof pins === 'string' ? PinFile.read(pins) : pins;
     this.trail = trail;
+    const fixed = secretsOf(options);
+    this.secrets = new SentSecrets(fixed);
+    this.mayTell = fixed.length > 0 || ('authProvider' in options && options.authProvider !== undefined);
     this.connections = new McpConnections(this.server, () => this.changes$.next(), { trace });
   }
 
   /** Compares what the server offers with the pins. A server with a `connectionId` is asked in its calls, which bring a credential. */
   override async tools(signal: AbortSignal): Promise<readonly SourceTool[]> {
     if (this.server.options.connectionId !== undefined) return this.known();
-    const caller = callerOf({ key: SHARED, signal });
+    const caller = callerOf({ key: SHARED, signal, secrets: this.secrets });
     const offered = await this.connections.use(caller, (session) => session.list(caller.use, caller.signal), { isAttempt: true });
     if (offered.nameless > 0)
       this.logger.warn(`${this.origin.source}: ${offered.nameless} of its tools have no name, so that no one can call them.`);
@@ -128,7 +131,6 @@ export class McpToolSource extends ToolSource implements BeforeApplicationShutdo
   private toTool(tool: EnabledTool): Tool {
     const { definition } = tool.pin;
     const { timeoutMs } = this.server.options;
-    const secrets = secretsOf(this.server.options);
     return sourceTool({
       id: tool.id,
       origin: this.origin,
@@ -136,7 +138,7 @@ export class McpToolSource extends ToolSource implements BeforeApplicationShutdo
       inputSchema: definition.inputSchema,
       ...(definition.outputSchema && { outputSchema: definition.outputSchema }),
       ...(timeoutMs !== undefined && { timeoutMs }),
-      ...(secrets.length > 0 && { secrets }),
+      ...(this.mayTell && { secrets: this.secrets }),
       invoke: (args, context) => this.call(tool, args, context),
     });
   }
@@ -166,7 +168,7 @@ export class McpToolSource extends ToolSource implements BeforeApplicationShutdo
   /** One connection for each credential: it is told by the tenant, the connection and the hash of its token, so that a new token is a new connection. */
   private async callerFor({ connectionId, context }: CallUnderWay): Promise<CuttableCaller> {
     const { signal, tenant } = context;
-    if (connectionId === undefined) return callerOf({ key: SHARED, signal });
+    if (connectionId === undefined) return callerOf({ key: SHARED, signal, secrets: this.secrets });
     const credential = await context.connection(connectionId);
     return callerOf({ key: JSON.stringify([tenant, connectionId, sha256(credential.token)]), signal, token: () => credential.token });
   }
@@ -191,7 +193,7 @@ export class McpToolSource extends ToolSource implements BeforeApplicationShutdo
     if (!offered) return list.isCut ? cutList(this.server) : gone(tool);
     if ('problem' in offered) return offered.problem;
     if (offered.hash !== own.hash || offered.hash !== pin.hash)
-      return { problem: `Its definition is not the pinned one: its hash is ${offered.hash}.`, remedy: PIN };
+      return changed(offered.hash);
     return headerProblem(pin.definition, options);
   }
 
@@ -242,36 +244,6 @@ function unusableIn(list: OfferedTools | undefined, tool: string): Problem | und
   return offered && 'problem' in offered ? offered.problem : undefined;
 }
 
-function cutList({ limits: { pages } }: NamedServer): Problem {
-  return {
-    problem: `The list of its server has more than ${pages} pages, and what is behind them is not read.`,
-    remedy: 'Raise limits.pages of the server.',
-  };
-}
-
-function nameProblem(shown: string, id: string): Problem | undefined {
-  if (SAFE_NAME.test(shown) && id.length <= LONGEST_ID) return undefined;
-  return { problem: 'Its name does not fit into an id.', remedy: "Give it another one: { name: 'repos.list', as: 'repos_list' }." };
-}
-
-function headerProblem({ inputSchema }: ToolDefinition, options: McpServer): Problem | undefined {
-  const isAllowed = 'hasHeaderArguments' in options && options.hasHeaderArguments === true;
-  if (isAllowed || !hasHeaderArguments(inputSchema)) return undefined;
-  return { problem: 'It copies arguments into headers of the request.', remedy: 'Set hasHeaderArguments for its server, if that may be.' };
-}
-
-function unpinned(tool: string): Problem {
-  return { problem: `The tool "${tool}" has no pin, so that it was read by no one.`, remedy: PIN };
-}
-
-function gone(tool: string): Problem {
-  return { problem: `The server does not offer the tool "${tool}" any more.`, remedy: 'Leave it out, or have the server bring it back.' };
-}
-
-function movedAway(pinned: string, configured: string): Problem {
-  return { problem: `It was pinned at ${pinned}, and the server is now ${configured}.`, remedy: PIN };
-}
-
 function descriptionOf({ description, title, name }: ToolDefinition, server: string): string {
   const said = [description, title].find((text) => text !== undefined && text.trim() !== '');
   return said ?? `Calls ${name} of the server ${server}.`;
@@ -283,9 +255,9 @@ interface CuttableCaller extends Caller {
 }
 
 /** A caller whose requests end with its signal, or when one of them receives too much. */
-function callerOf({ key, signal, token }: Pick<Caller, 'key' | 'signal'> & { readonly token?: () => string }): CuttableCaller {
+function callerOf({ key, signal, token, secrets }: Pick<Caller, 'key' | 'signal'> & Pick<RequestUse, 'token' | 'secrets'>): CuttableCaller {
   const ending = new AbortController();
-  const use: RequestUse = { ...(token && { token }), fail: (error) => ending.abort(error) };
+  const use: RequestUse = { ...(token && { token }), ...(secrets && { secrets }), fail: (error) => ending.abort(error) };
   return { key, use, signal: AbortSignal.any([signal, ending.signal]), cut: () => ending.signal.reason as unknown };
 }
 

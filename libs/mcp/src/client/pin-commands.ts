@@ -1,6 +1,8 @@
 import { ConfigurationError, visible } from '@toolloop/protocol';
 import { DEFAULT_PINS } from './mcp-tool-source.js';
 import { McpSession } from './mcp-session.js';
+import type { OfferedTools, Problem } from './offered-tools.js';
+import { cutList, headerProblem, nameProblem } from './quarantine-reasons.js';
 import { allowedTools, clientFindings, endpointOf, type McpServer, type NamedServer, namedServer, prefixOf } from './server-options.js';
 import { hashOf, PinFile, type ToolDefinition } from './tool-pins.js';
 
@@ -22,8 +24,13 @@ export interface ToolListing {
   readonly name: string;
   /** The id under which it is in the catalog. Absent where the application does not enable it. */
   readonly id?: string;
-  /** `enabled`: as it was pinned. `discovered`: not enabled by the application. `unpinned`, `changed` and `gone`: in quarantine. */
-  readonly state: 'enabled' | 'discovered' | 'unpinned' | 'changed' | 'gone';
+  /**
+   * `enabled`: as it was pinned. `discovered`: not enabled by the application. `unpinned`, `changed` and `gone`: in quarantine, as the state says. `quarantined`: in quarantine for
+   * the `reason`, such as a definition that cannot be read, so that no pin helps.
+   */
+  readonly state: 'enabled' | 'discovered' | 'unpinned' | 'changed' | 'gone' | 'quarantined';
+  /** The reason for the state `quarantined`, and the remedy. */
+  readonly reason?: string;
   readonly offered?: ToolDefinition;
   readonly pinned?: ToolDefinition;
 }
@@ -112,34 +119,56 @@ async function listing(server: NamedServer, command: PinCommand, file: PinFile):
   const endpoint = endpointOf(options);
   const offered = await offeredBy(server, command.token?.(name));
   const allowed = allowedTools(options);
-  const names = [...new Set([...offered.keys(), ...allowed.keys()])].toSorted();
+  const names = [...new Set([...offered.tools.keys(), ...allowed.keys()])].toSorted();
   const tools = names.map((tool) =>
-    toolListing(tool, { name, shown: allowed.get(tool), offered: offered.get(tool), pinned: set?.tools[tool]?.definition }),
+    toolListing(tool, { server, list: offered, shown: allowed.get(tool), pinned: set?.tools[tool]?.definition }),
   );
   return { server: name, endpoint, ...(set && set.endpoint !== endpoint && { pinnedEndpoint: set.endpoint }), tools };
 }
 
 interface ComparedTool {
-  /** The name of the server. */
-  readonly name: string;
+  readonly server: NamedServer;
+  readonly list: OfferedTools;
+  /** The end of its id, if the application enables it. */
   readonly shown: string | undefined;
-  readonly offered: ToolDefinition | undefined;
   readonly pinned: ToolDefinition | undefined;
 }
 
-function toolListing(tool: string, { name, shown, offered, pinned }: ComparedTool): ToolListing {
-  const id = shown === undefined ? {} : { id: `${prefixOf(name)}__${shown}` };
-  return { name: tool, ...id, state: stateOf(shown, offered, pinned), ...(offered && { offered }), ...(pinned && { pinned }) };
+function toolListing(tool: string, compared: ComparedTool): ToolListing {
+  const { server, list, shown, pinned } = compared;
+  const id = shown === undefined ? {} : { id: idOf(server, shown) };
+  const given = list.tools.get(tool);
+  const offered = given && 'definition' in given ? given.definition : undefined;
+  const state = stateOf(tool, offered, compared);
+  return { name: tool, ...id, ...state, ...(offered && { offered }), ...(pinned && { pinned }) };
 }
 
-function stateOf(shown: string | undefined, offered: ToolDefinition | undefined, pinned: ToolDefinition | undefined): ToolListing['state'] {
-  if (shown === undefined) return 'discovered';
-  if (!offered) return 'gone';
-  if (!pinned) return 'unpinned';
-  return hashOf(offered) === hashOf(pinned) ? 'enabled' : 'changed';
+function idOf({ name }: NamedServer, shown: string): string {
+  return `${prefixOf(name)}__${shown}`;
 }
 
-async function offeredBy(server: NamedServer, token: string | undefined): Promise<ReadonlyMap<string, ToolDefinition>> {
+function stateOf(tool: string, offered: ToolDefinition | undefined, compared: ComparedTool): Pick<ToolListing, 'state' | 'reason'> {
+  const problem = problemWith(tool, offered, compared);
+  if (problem) return { state: 'quarantined', reason: `${problem.problem} ${problem.remedy}` };
+  const { shown, pinned } = compared;
+  if (shown === undefined) return { state: 'discovered' };
+  if (!offered) return { state: 'gone' };
+  if (!pinned) return { state: 'unpinned' };
+  return { state: hashOf(offered) === hashOf(pinned) ? 'enabled' : 'changed' };
+}
+
+/** Finds the reason for which a tool cannot be used, whatever is pinned. */
+function problemWith(tool: string, offered: ToolDefinition | undefined, { server, list, shown }: ComparedTool): Problem | undefined {
+  const given = list.tools.get(tool);
+  if (given && 'problem' in given) return given.problem;
+  if (shown === undefined) return undefined;
+  const named = nameProblem(shown, idOf(server, shown));
+  if (named) return named;
+  if (!offered) return list.isCut ? cutList(server) : undefined;
+  return headerProblem(offered, server.options);
+}
+
+async function offeredBy(server: NamedServer, token: string | undefined): Promise<OfferedTools> {
   const ending = new AbortController();
   const signal = AbortSignal.any([ending.signal, AbortSignal.timeout(ASK_MS)]);
   const use = { ...(token !== undefined && { token: () => token }), fail: (error: Error) => ending.abort(error) };
@@ -147,8 +176,7 @@ async function offeredBy(server: NamedServer, token: string | undefined): Promis
     throw new Error(`The server "${server.name}" cannot be reached: ${error instanceof Error ? error.message : ''}`, { cause: error });
   });
   try {
-    const { tools } = await session.list(use, signal);
-    return new Map([...tools].flatMap(([name, tool]) => ('definition' in tool ? [[name, tool.definition] as const] : [])));
+    return await session.list(use, signal);
   } finally {
     await session.close();
   }

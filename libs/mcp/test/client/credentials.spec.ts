@@ -189,3 +189,78 @@ describe.each(ERAS)('a header that each request to a server has, of the era of %
     expect((await call('mcp__others__echo', { text: 'a' })).ui).toBe('acme de-CH, de;q=0.9');
   });
 });
+
+describe.each(ERAS)('an authProvider, of the era of %s,', (era) => {
+  const SECRET = 'client-password-of-ours-4711';
+  const bearer = (context: ServerContext): string => heard(context, 'authorization').replace('Bearer ', '');
+
+  /** A server that gives tokens itself, which it renews at each request for one, and asks for one. */
+  async function served(answer: StrangeTool['answer']) {
+    const stranger = await Stranger.serve([{ ...ECHO, ...(answer && { answer }) }], era);
+    const pins = await pinned({ others: stranger.server() });
+    const issuer = new URL(stranger.url).origin;
+    const given: string[] = [];
+    stranger.instead = (request, response) => {
+      const json = (status: number, body: object): true => {
+        response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+        return true;
+      };
+      const path = request.url ?? '';
+      if (path.includes('oauth-protected-resource')) return json(200, { resource: stranger.url, authorization_servers: [issuer] });
+      if (path.startsWith('/.well-known/'))
+        return json(200, {
+          issuer,
+          token_endpoint: `${issuer}/token`,
+          authorization_endpoint: `${issuer}/authorize`,
+          response_types_supported: ['code'],
+          token_endpoint_auth_methods_supported: ['client_secret_post', 'client_secret_basic'],
+        });
+      if (path === '/token') {
+        given.push(`token-of-our-account-${given.length}`);
+        return json(200, { access_token: given.at(-1), token_type: 'Bearer', expires_in: 3600 });
+      }
+      if (given.length > 0 && request.headers.authorization === `Bearer ${given.at(-1)}`) return false;
+      const metadata = `${issuer}/.well-known/oauth-protected-resource`;
+      response.writeHead(401, { 'www-authenticate': `Bearer resource_metadata="${metadata}"` }).end();
+      return true;
+    };
+    const authProvider = new ClientCredentialsProvider({ clientId: 'toolloop', clientSecret: SECRET, expectedIssuer: issuer });
+    const { call, module } = await started({ servers: { others: stranger.server({ authProvider }) }, pins });
+    return { call, given, entries: () => module.get(AuditStore).read('acme', { from: 1, limit: 10 }) };
+  }
+
+  it.each<[string, StrangeTool['answer']]>([
+    ['as it is', (_, context) => said(`You sent ${bearer(context)}.`)],
+    ['in base64', (_, context) => said(Buffer.from(`acme:${bearer(context)}`).toString('base64'))],
+    ['as a failure', (_, context) => ({ ...said(`${bearer(context)} may not.`), isError: true })],
+    [
+      'as an error',
+      (_, context) => {
+        throw new Error(`${bearer(context)} is unknown.`);
+      },
+    ],
+    ['as the password by which it was got', () => said(`You are toolloop with ${SECRET}.`)],
+    ['as the header by which it was got', () => said(Buffer.from(`toolloop:${SECRET}`).toString('base64'))],
+  ])('has its token told no one where the server says it back %s', async (_, answer) => {
+    const { call, entries } = await served(answer);
+    const made = await call('mcp__others__echo', { text: 'a' });
+    const told = JSON.stringify([made, made.record, made.content, await entries()]);
+    expect(told).toContain('[secret]');
+    const pieces = [...told.matchAll(/[A-Za-z0-9+/_=-]{8,}/g)].map(([piece]) => Buffer.from(piece, 'base64').toString());
+    expect([told, ...pieces].join(' ')).not.toMatch(/our-account|of-ours/);
+  });
+
+  it('has a token told no one that it got in the middle of the call', async () => {
+    const { call, given } = await served((_, context) => said(`You sent ${bearer(context)}, before ${given[0] ?? ''}.`));
+    await call('mcp__others__echo', { text: 'a' });
+    const [first = ''] = given;
+    given.push('revoked'); // the token that it has is refused, so that it gets another one
+    const made = await call('mcp__others__echo', { text: 'b' });
+    expect(given.length).toBeGreaterThan(2);
+    expect(made.record.status).toBe('succeeded');
+    const told = JSON.stringify([made, made.content]);
+    expect(told).toContain('[secret]');
+    expect(told).not.toContain(first);
+    expect(told).not.toContain(given.at(-1));
+  });
+});

@@ -24,6 +24,57 @@ describe('the commands for pins', () => {
     ]);
   });
 
+  it('say of a tool that cannot be used why it is in quarantine, whether or not it is enabled', async () => {
+    const stranger = await Stranger.serve([ECHO, { name: 'pages' }]);
+    const object = { type: 'object', properties: { text: { type: 'string' } } };
+    const headed = (name: string, header: string) => ({
+      name,
+      inputSchema: { type: 'object', properties: { text: { type: 'string', 'x-mcp-header': header } } },
+    });
+    const twice = { name: 'twice', inputSchema: object };
+    const tools = [
+      { name: 'text', inputSchema: 'object' },
+      { name: 'other', inputSchema: [] },
+      { name: 'plain', inputSchema: object },
+      { name: 'repos.list', inputSchema: object },
+      headed('headed', 'Text'),
+      headed('wrong', 'Text Of\r\n'),
+      twice,
+      { ...twice, title: 'Other' },
+    ];
+    stranger.answerTo('tools/list', (id) => JSON.stringify({ jsonrpc: '2.0', id, result: { resultType: 'complete', tools } }));
+    const enabled = ['text', 'plain', 'headed', 'wrong', 'twice', 'repos.list', 'missing'];
+    const [listing] = await listTools({ servers: { others: stranger.server({ tools: enabled }) }, pins: pinPath() });
+    const found = listing?.tools.map(({ name, id, state, reason }) => [name, id !== undefined, state, reason]);
+    expect(found).toEqual([
+      ['headed', true, 'quarantined', expect.stringContaining('Set hasHeaderArguments for its server')],
+      ['missing', true, 'gone', undefined],
+      ['other', false, 'quarantined', expect.stringContaining('Its inputSchema is no JSON Schema that can be read. Have the server mended.')],
+      ['plain', true, 'unpinned', undefined],
+      ['repos.list', true, 'quarantined', expect.stringContaining('Its name does not fit into an id.')],
+      ['text', true, 'quarantined', expect.stringContaining('Its inputSchema is no JSON Schema that can be read.')],
+      ['twice', true, 'quarantined', expect.stringContaining('The server lists two tools named "twice".')],
+      ['wrong', true, 'quarantined', expect.stringContaining('It copies arguments into headers')],
+    ]);
+  });
+
+  it('say of a tool behind the last page that is read that it was not read, not that it is gone', async () => {
+    const stranger = await Stranger.serve([ECHO]);
+    let page = 0;
+    stranger.answerTo('tools/list', (id) => {
+      page += 1;
+      const tools = [{ name: `tool-${page}`, inputSchema: { type: 'object' } }];
+      return JSON.stringify({ jsonrpc: '2.0', id, result: { resultType: 'complete', tools, nextCursor: `after-${page}` } });
+    });
+    const servers = { others: stranger.server({ tools: ['tool-1', 'tool-9'], limits: { pages: 2 } }) };
+    const [listing] = await listTools({ servers, pins: pinPath() });
+    expect(listing?.tools.map(({ name, state, reason }) => [name, state, reason])).toEqual([
+      ['tool-1', 'unpinned', undefined],
+      ['tool-2', 'discovered', undefined],
+      ['tool-9', 'quarantined', expect.stringContaining('Raise limits.pages')],
+    ]);
+  });
+
   it('write the same bytes for the same definitions, and only those that are enabled', async () => {
     const stranger = await Stranger.serve([ECHO, { name: 'other' }]);
     const servers = { others: stranger.server({ tools: ['echo'] }) };

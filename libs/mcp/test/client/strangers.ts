@@ -123,7 +123,8 @@ export class Stranger {
     const parts: Buffer[] = [];
     for await (const part of request) parts.push(part as Buffer);
     const text = Buffer.concat(parts).toString();
-    const body = text === '' ? undefined : (JSON.parse(text) as { readonly method?: string });
+    const isJson = request.headers['content-type']?.startsWith('application/json') === true;
+    const body = text !== '' && isJson ? (JSON.parse(text) as { readonly method?: string }) : undefined;
     const rpc = body?.method ?? '';
     this.seen.push({ method: request.method, headers: request.headers, rpc });
     if (this.instead?.(request, response, rpc, body)) return;
