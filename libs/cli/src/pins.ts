@@ -100,11 +100,7 @@ function tokensIn(given: readonly string[]): ReadonlyMap<string, string> {
 
 function listingText({ server, pinnedEndpoint, tools }: ServerListing): string {
   const moved = pinnedEndpoint === undefined ? [] : [`  pinned at ${lineOf(pinnedEndpoint)}`];
-  return [
-    server,
-    ...moved,
-    ...tools.map(toolText),
-  ].join('\n');
+  return [server, ...moved, ...tools.map(toolText)].join('\n');
 }
 
 function toolText({ state, name, id, reason }: ServerListing['tools'][number]): string {

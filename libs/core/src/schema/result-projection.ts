@@ -333,7 +333,7 @@ function narrowedFields({ type, fields }: ClassPlan, own: Type, audience: Audien
 }
 
 /** Finds the class of a value among several: the nearest one of an instance, or the one that a plain object names. */
-function kindFor(value: object, { property, classes }: Kinds): Kind | undefined {
+export function kindFor(value: object, { property, classes }: Kinds): Kind | undefined {
   const own = classes.filter(({ type }) => value instanceof type);
   const nearest = own.find((one) => !own.some((other) => other !== one && Object.prototype.isPrototypeOf.call(one.type, other.type)));
   if (nearest || !isPlain(value)) return nearest;

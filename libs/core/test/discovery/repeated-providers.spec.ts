@@ -142,7 +142,12 @@ describe('a raw tool of a class that several modules provide', () => {
       asked,
       'BooksModule and FilmsModule provide it',
     ],
-    ['a dynamic module that is imported twice', { imports: [RawModule.register('books'), RawModule.register('films')] }, asked, 'RawModule provides it 2 times'],
+    [
+      'a dynamic module that is imported twice',
+      { imports: [RawModule.register('books'), RawModule.register('films')] },
+      asked,
+      'RawModule provides it 2 times',
+    ],
     [
       'two modules, for each request',
       {
@@ -170,16 +175,16 @@ describe('a raw tool of a class that several modules provide', () => {
     const [found, ...others] = await findingsOf({ ...metadata, options: { tools } });
     expect(others).toEqual([]);
     expect(found?.problem).toBe(`${problem}, each with an instance of its own, and the tool can be of one alone.`);
-    expect(found?.remedy).toMatch(/^Provide (?:Request)?Search in one module that exports it; or make a tool of each instance: rawTool\(new /);
+    expect(found?.remedy).toMatch(
+      /^Provide (?:Request)?Search in one module that exports it; or make a tool of each instance: rawTool\(new /,
+    );
   });
 
   it.each<[string, ModuleMetadata, string]>([
     [
       'a module that exports it to others',
       {
-        imports: [
-          moduleOf('FilmsModule', { imports: [moduleOf('BooksModule', { providers: [Search, BOOKS], exports: [Search] })] }),
-        ],
+        imports: [moduleOf('FilmsModule', { imports: [moduleOf('BooksModule', { providers: [Search, BOOKS], exports: [Search] })] })],
       },
       'found in books',
     ],

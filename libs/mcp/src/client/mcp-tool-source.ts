@@ -192,8 +192,7 @@ export class McpToolSource extends ToolSource implements BeforeApplicationShutdo
     const offered = list.tools.get(tool);
     if (!offered) return list.isCut ? cutList(this.server) : gone(tool);
     if ('problem' in offered) return offered.problem;
-    if (offered.hash !== own.hash || offered.hash !== pin.hash)
-      return changed(offered.hash);
+    if (offered.hash !== own.hash || offered.hash !== pin.hash) return changed(offered.hash);
     return headerProblem(pin.definition, options);
   }
 

@@ -190,9 +190,10 @@ describe.each(ERAS)('a header that each request to a server has, of the era of %
   });
 });
 
+const bearer = (context: ServerContext): string => heard(context, 'authorization').replace('Bearer ', '');
+
 describe.each(ERAS)('an authProvider, of the era of %s,', (era) => {
   const SECRET = 'client-password-of-ours-4711';
-  const bearer = (context: ServerContext): string => heard(context, 'authorization').replace('Bearer ', '');
 
   /** A server that gives tokens itself, which it renews at each request for one, and asks for one. */
   async function served(answer: StrangeTool['answer']) {

@@ -3,6 +3,12 @@ import { diffPins, listTools, McpClientModule, PinFile, pinTools } from '@toollo
 import { readFileSync, writeFileSync } from 'node:fs';
 import { ECHO, pinned, pinPath, started, Stranger } from './strangers.js';
 
+/** A tool that wants an argument copied into a header. */
+const headed = (name: string, header: string) => ({
+  name,
+  inputSchema: { type: 'object', properties: { text: { type: 'string', 'x-mcp-header': header } } },
+});
+
 describe('the commands for pins', () => {
   it('list what a server offers, what is enabled, and how it stands to its pins', async () => {
     const stranger = await Stranger.serve([ECHO, { name: 'other' }, { name: 'third' }]);
@@ -27,10 +33,6 @@ describe('the commands for pins', () => {
   it('say of a tool that cannot be used why it is in quarantine, whether or not it is enabled', async () => {
     const stranger = await Stranger.serve([ECHO, { name: 'pages' }]);
     const object = { type: 'object', properties: { text: { type: 'string' } } };
-    const headed = (name: string, header: string) => ({
-      name,
-      inputSchema: { type: 'object', properties: { text: { type: 'string', 'x-mcp-header': header } } },
-    });
     const twice = { name: 'twice', inputSchema: object };
     const tools = [
       { name: 'text', inputSchema: 'object' },
@@ -49,7 +51,12 @@ describe('the commands for pins', () => {
     expect(found).toEqual([
       ['headed', true, 'quarantined', expect.stringContaining('Set hasHeaderArguments for its server')],
       ['missing', true, 'gone', undefined],
-      ['other', false, 'quarantined', expect.stringContaining('Its inputSchema is no JSON Schema that can be read. Have the server mended.')],
+      [
+        'other',
+        false,
+        'quarantined',
+        expect.stringContaining('Its inputSchema is no JSON Schema that can be read. Have the server mended.'),
+      ],
       ['plain', true, 'unpinned', undefined],
       ['repos.list', true, 'quarantined', expect.stringContaining('Its name does not fit into an id.')],
       ['text', true, 'quarantined', expect.stringContaining('Its inputSchema is no JSON Schema that can be read.')],
