@@ -164,7 +164,7 @@ class QuotaGuard {
     return this.ofSpending.length > 0;
   }
 
-  /** Takes calls before they are made, and gives back those beyond. Throws only where the store does not answer for now. */
+  /** Takes calls before they are made, and gives back those beyond. Throws where the store fails: that says nothing of the calls. */
   async takeCalls(uses: readonly UsageIncrement[], signal: AbortSignal): Promise<CallGrant> {
     const { tenant } = this.run;
     const windows = this.ofCalls.map(windowOf);
@@ -180,13 +180,12 @@ class QuotaGuard {
       return grant;
     } catch (error) {
       const unavailable = StorageUnavailableError.in(error);
-      if (unavailable) throw unavailable;
-      if (signal.aborted)
-        adding?.then(
-          () => giveBack(0),
-          () => undefined,
-        );
-      return { calls: 0, beyond: signal.aborted ? { refusal: interruptionFailure(Interruption.from(signal)) } : UNCOUNTED };
+      if (unavailable || !signal.aborted) throw unavailable ?? uncounted(error);
+      adding?.then(
+        () => giveBack(0),
+        () => undefined,
+      );
+      return { calls: 0, beyond: { refusal: interruptionFailure(Interruption.from(signal)) } };
     }
   }
 
@@ -223,7 +222,7 @@ class QuotaGuard {
       return await untilAborted(asking, signal);
     } catch (error) {
       if (signal.aborted) throw Interruption.from(signal);
-      throw new Error('The quotas could not be counted.', { cause: error });
+      throw StorageUnavailableError.in(error) ?? uncounted(error);
     }
   }
 
@@ -271,6 +270,7 @@ const USED_UP: CallGrant['beyond'] = {
   refusal: { code: 'budget_exceeded', safeMessage: 'No calls are left for now, so this one was not made.' },
 };
 
-const UNCOUNTED: CallGrant['beyond'] = {
-  refusal: { code: 'execution_failed', safeMessage: 'The number of calls left could not be read, so this one was not made.' },
-};
+/** The error of a store that refuses what it was given, or of one without a bound: what is not counted is not made, and the model is told nothing of it. */
+function uncounted(cause: unknown): StorageUnavailableError {
+  return new StorageUnavailableError('The quotas could not be counted.', { cause, mayPass: false });
+}

@@ -6,6 +6,7 @@ import {
   amountOf,
   MemoryUsageStore,
   type Quota,
+  StoreRefusalError,
   type UsageBatch,
   type UsageRow,
   UsageStore,
@@ -19,13 +20,13 @@ import { ask, openShop } from '../fixtures/shop.module.js';
 const HOUR = 3_600_000;
 const CALLS: Quota = { quantity: 'calls', most: 5, windowMs: HOUR };
 const TOKENS: Quota = { quantity: 'tokens', most: 1_000, windowMs: HOUR };
-const UNCOUNTED = 'The number of calls left could not be read, so this one was not made.';
 
 const read = (key = 'a') => call('probe__read', { key });
 const down = (): Promise<number> => Promise.reject(new Error('secret database'));
 const broken = (): Promise<number> => {
   throw new Error('secret database');
 };
+const refusing = (): Promise<number> => Promise.reject(new StoreRefusalError('secret database'));
 const never = (): Promise<number> => new Promise(() => undefined);
 
 /** An addition to a window; 0 reads it. */
@@ -89,6 +90,7 @@ describe('a quota store that fails', () => {
   it.each([
     ['rejects', down],
     ['throws', broken],
+    ['refuses what it was given', refusing],
   ])('ends the run before a call when it %s, since that says nothing of the call', async (_, answer) => {
     const act = jest.fn();
     const loop = await openWith(new TroubledStore(answer), [CALLS], [calls(read('a'), read('b'))]);
@@ -109,6 +111,7 @@ describe('a quota store that fails', () => {
   it.each([
     ['rejects', down],
     ['throws', broken],
+    ['refuses what it was given', refusing],
   ])('keeps models from being asked when it %s, which is an error and not a used up quota', async (_, answer) => {
     const model = new ScriptedModel([]);
     const loop = await openShop(model, { quotas: [TOKENS], providers: [{ provide: UsageStore, useValue: new TroubledStore(answer) }] });
@@ -155,7 +158,7 @@ describe('a quota store that hangs', () => {
     expectRunEndsOnce(await reading);
     const result = await resultOf(handle);
     expect(result).toMatchObject({ finishReason: 'error', error: { code: 'storage_unavailable' }, toolCalls: [] });
-    expect(JSON.stringify(result.messages)).not.toContain(UNCOUNTED);
+    expect(JSON.stringify(result.messages)).not.toContain('could not be');
   });
 
   it('is an error, and no timeout of the run, when it keeps a model from being asked', async () => {
