@@ -110,7 +110,7 @@ export interface RehearsalReport {
   readonly change?: RehearsalChange;
 }
 
-/** The code of a failed call, as the model reads it. */
+/** The code of a failed call, as the model reads it. Of `storage_unavailable` no model reads: it is the failure of a directive that a store kept from being performed. */
 export type ToolErrorCode =
   | 'unknown_tool'
   | 'tool_gone'
@@ -125,6 +125,7 @@ export type ToolErrorCode =
   | 'timeout'
   | 'aborted'
   | 'budget_exceeded'
+  | 'storage_unavailable'
   | 'execution_failed';
 
 /** The failure of a call, as the model, the ui and the record carry it. The cause is in the log, under `correlationId`. */

@@ -94,6 +94,8 @@ export interface DirectiveState {
   readonly epoch: number;
   /** The number of attempts at its task since it was requested, or redriven. */
   readonly attempts: number;
+  /** The times in a row that it was put off since a store failed; absent where the last attempt could be made. */
+  readonly putOffs?: number;
   /** The time to perform it: ISO 8601, UTC. Only for a pending one. */
   readonly dueAt?: string;
   /** The lease of the process that performs it; only while it is performed. Once it has expired, another process may acquire the directive. */
@@ -184,6 +186,8 @@ export interface DirectiveChange {
   readonly task?: DirectiveTask;
   /** @default as it was */
   readonly attempts?: number;
+  /** @default 0: a change for any other reason ends the count */
+  readonly putOffs?: number;
   /** The milliseconds until it is due. Set for `pending` only. */
   readonly dueInMs?: number;
   /** The lease of the new holder. Set for `performing` only. */

@@ -227,9 +227,17 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
     const isOver = change.status !== 'pending'; // the last word is kept before it counts
     if (isOver) await this.audit.note(change.event, record, more);
     const changed = await this.store.change(versionOf(record), change);
+    if (change.failure?.code === 'storage_unavailable' && isOver) this.logParked(record, change.failure);
     if (changed && !isOver) await this.audit.note(change.event, record, more);
     if (!changed)
       this.logger.warn(`The directive ${record.intent.directiveId} was taken over meanwhile; the outcome of this attempt is not kept.`);
+  }
+
+  private logParked({ intent }: DirectiveRecord, { correlationId }: ToolFailure): void {
+    const reference = correlationId === undefined ? '' : ` (reference ${correlationId})`;
+    this.logger.error(
+      `The directive ${intent.directiveId} was put off ${MOST_PUT_OFFS} times in a row and waits for an operator${reference}.`,
+    );
   }
 
   private async attempt(record: DirectiveRecord): Promise<DirectiveChange> {
@@ -237,9 +245,14 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
     const most = directiveToolOf(this.catalog, record.intent)?.directive.attempts ?? ATTEMPTS_WITHOUT_TOOL;
     const terms = { ...directiveOptionsOf(this.options.directives), attempts: most };
     const outcome = await this.outcomeOf(record, attempt, most);
-    const hasEnded = outcome.status === 'succeeded' || attempt.mayHaveEffect;
-    const earlier = hasEnded ? undefined : await this.scopes.earlier(record);
-    return verdictOn(outcome, { record, attempt, terms, ...(earlier && { earlier }) });
+    if (outcome.status === 'succeeded' || attempt.mayHaveEffect) return verdictOn(outcome, { record, attempt, terms });
+    try {
+      const earlier = await this.scopes.earlier(record);
+      return verdictOn(outcome, { record, attempt, terms, ...(earlier && { earlier }) });
+    } catch (error) {
+      if (!StorageUnavailableError.in(error)) throw error;
+      return verdictOn(PUT_OFF, { record, attempt, terms }); // what an earlier attempt did is not known, so this one decides nothing
+    }
   }
 
   private async outcomeOf(record: DirectiveRecord, attempt: DirectiveAttempt, most: number): Promise<AttemptOutcome> {
@@ -266,7 +279,11 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
 }
 
 /** The outcome of an attempt that a store prevented: it does not count. */
-const PUT_OFF = { status: 'failed', error: { code: 'aborted', safeMessage: 'It could not be begun for now.' } } as const;
+const PUT_OFF = { status: 'failed', error: { code: 'storage_unavailable', safeMessage: 'It could not be begun for now.' } } as const;
+/** The times in a row that a directive is put off since a store failed, before it waits for an operator: an error that does not pass would have it tried for ever. */
+const MOST_PUT_OFFS = 10;
+const PARKED =
+  'The storage has failed again and again, so it was not performed. Once the storage is mended, an operator can have it tried again.';
 
 const ENDLESS = {
   status: 'failed',
@@ -373,12 +390,25 @@ export function effectKeyOf({ intent, task }: Pick<DirectiveRecord, 'intent' | '
 
 function verdictOnFailure(failure: ToolFailure, latest: ToolFailure, context: AttemptTerms): DirectiveChange {
   const { record, terms } = context;
-  if (latest.code === 'aborted')
-    return { event: 'retried', status: 'pending', dueInMs: terms.firstDelayMs, attempts: record.attempts - 1, failure };
+  const { putOffs = 0 } = record;
+  const again = { event: 'retried', status: 'pending', attempts: record.attempts - 1, failure } as const;
+  if (latest.code === 'aborted') return { ...again, dueInMs: terms.firstDelayMs, putOffs };
+  if (latest.code === 'storage_unavailable') {
+    const times = putOffs + 1;
+    const dueInMs = Math.min(terms.firstDelayMs * 2 ** putOffs, terms.longestDelayMs);
+    return times < MOST_PUT_OFFS ? { ...again, dueInMs, putOffs: times } : parked(record, failure);
+  }
   const wait = waitFor(latest, context);
   if (wait !== undefined && record.attempts < terms.attempts) return { event: 'retried', status: 'pending', dueInMs: wait, failure };
   const status = failure.code === 'unknown_outcome' ? 'unknown_outcome' : 'dead';
   return { event: status, status, failure };
+}
+
+/** The change of a directive that was put off too often: an operator has it tried again, and says before that whether the effect took place, if that is unknown. */
+function parked({ attempts }: DirectiveRecord, failure: ToolFailure): DirectiveChange {
+  if (failure.code === 'unknown_outcome') return { event: 'unknown_outcome', status: 'unknown_outcome', attempts: attempts - 1, failure };
+  const latest = { ...failure, safeMessage: PARKED, correlationId: randomUUID() };
+  return { event: 'dead', status: 'dead', attempts: attempts - 1, failure: latest };
 }
 
 /** Keeps an unknown outcome of an earlier attempt until a later one gets an answer. */
@@ -394,7 +424,7 @@ const LEFT: ToolFailure = {
 };
 
 /** The errors of a call whose method was never called. */
-const NOT_CALLED = new Set<ToolErrorCode>(['timeout', 'aborted']);
+const NOT_CALLED = new Set<ToolErrorCode>(['timeout', 'aborted', 'storage_unavailable']);
 
 /** Milliseconds; undefined where another attempt would come to the same, or might do harm. */
 function waitFor(failure: ToolFailure, { record, attempt, terms }: AttemptTerms): number | undefined {

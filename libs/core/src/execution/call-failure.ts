@@ -112,6 +112,7 @@ const TITLES: Record<ToolErrorCode, string> = {
   timeout: 'Timed out',
   aborted: 'Aborted',
   budget_exceeded: 'Limit reached',
+  storage_unavailable: 'Storage unavailable',
   execution_failed: 'Tool failed',
 };
 

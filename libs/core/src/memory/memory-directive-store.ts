@@ -86,11 +86,10 @@ export class MemoryDirectiveStore extends DirectiveStore {
   override change(from: DirectiveVersion, change: DirectiveChange): Promise<DirectiveRecord | undefined> {
     const record = this.recordOf(from);
     if (!record || !isIn(from, record)) return Promise.resolve(undefined);
-    const { event, dueInMs, failure, lease, ...set } = change;
-    const { failure: _former, dueAt: _passed, lease: _ended, ...rest } = record;
-    return Promise.resolve(
-      this.put(event, { ...rest, ...set, ...(failure && { failure }), ...(lease && leasedTo(lease, record)), ...timed(dueInMs) }),
-    );
+    const { event, dueInMs, failure, lease, putOffs = 0, ...set } = change;
+    const { failure: _former, dueAt: _passed, lease: _ended, putOffs: _counted, ...rest } = record;
+    const more = { ...(failure && { failure }), ...(putOffs > 0 && { putOffs }), ...(lease && leasedTo(lease, record)) };
+    return Promise.resolve(this.put(event, { ...rest, ...set, ...more, ...timed(dueInMs) }));
   }
 
   override work(perform: (reference: DirectiveReference) => Promise<void>, concurrency: number): Promise<StopWork> {

@@ -254,6 +254,7 @@ const DIRECTIVES = [
       status in ('pending', 'performing', 'succeeded', 'unknown_outcome', 'dead', 'cancelled', 'compensated')
     ),
     attempts int not null default 0,
+    put_offs int not null default 0,
     due_at timestamptz(3) check ((due_at is not null) = (status = 'pending')),
     owner text check ((owner is not null) = (status = 'performing')),
     epoch int not null default 0,

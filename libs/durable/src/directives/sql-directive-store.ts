@@ -35,7 +35,7 @@ const JOBS = {
   expireInSeconds: 6 * 3_600,
   retentionSeconds: KEEP_JOBS_SECONDS,
 };
-const COLUMNS = `intent, task, status, ${LEASE}, attempts, due_at, result, failure, updated_at`;
+const COLUMNS = `intent, task, status, ${LEASE}, attempts, put_offs, due_at, result, failure, updated_at`;
 const IS_OVERDUE = `coalesce(expires_at, due_at) < clock_timestamp() - ${LOST_AFTER}`;
 const NAMED = 'tenant = $1 and directive_id = $2';
 
@@ -152,13 +152,13 @@ export class SqlDirectiveStore extends DirectiveStore implements OnModuleInit {
     { event, dueInMs, lease, ...change }: DirectiveChange,
   ): Promise<DirectiveRecord | undefined> {
     if (!isStorable(from.tenant) || !isStorable(from.directiveId)) return undefined;
-    const { status, task, attempts, result, failure } = change;
+    const { status, task, attempts, putOffs, result, failure } = change;
     return this.put(
       event,
       lease?.forMs ?? dueInMs ?? 0,
       `
       update toolloop.directives
-      set status = $5, task = coalesce($6, task), attempts = coalesce($7::int, attempts), due_at = ${inMs('$8')}, result = coalesce($9, result),
+      set status = $5, task = coalesce($6, task), attempts = coalesce($7::int, attempts), put_offs = coalesce($14::int, 0), due_at = ${inMs('$8')}, result = coalesce($9, result),
         failure = $10, owner = $11, epoch = case when $11::text is null then epoch else epoch + 1 end, expires_at = ${inMs('$12')},
         updated_at = clock_timestamp()
       where ${NAMED} and status = $3 and epoch = $4 and owner is not distinct from $13 returning ${COLUMNS}`,
@@ -176,6 +176,7 @@ export class SqlDirectiveStore extends DirectiveStore implements OnModuleInit {
         orNull(lease?.owner),
         orNull(lease?.forMs),
         orNull(from.owner),
+        orNull(putOffs),
       ],
     );
   }
@@ -351,6 +352,7 @@ export interface DirectiveRow {
   readonly epoch: number;
   readonly expires_at: Date | null;
   readonly attempts: number;
+  readonly put_offs: number;
   readonly due_at: Date | null;
   readonly result: string | null;
   readonly failure: string | null;
@@ -365,6 +367,7 @@ export function fromDirectiveRow(row: DirectiveRow): DirectiveRecord {
     status,
     epoch,
     attempts,
+    ...(row.put_offs > 0 && { putOffs: row.put_offs }),
     ...(row.due_at && { dueAt: row.due_at.toISOString() }),
     ...(owner !== null && expires_at && { lease: fromLeaseRow({ owner, epoch, expires_at }) }),
     ...(row.result !== null && { result: JSON.parse(row.result) as JsonValue }),

@@ -99,6 +99,7 @@ const CONTRACT: Contract<DirectiveStore> = {
     { name: 'changes a directive from the named state, and from no other', check: comparesAndSets },
     { name: 'lets one of many concurrent callers change a directive', check: changesOnce },
     { name: 'keeps result and task, and a failure only until the next attempt succeeds', check: keepsWhatIsSaid },
+    { name: 'counts how often a directive was put off, until it changes for another reason', check: countsPutOffs },
     { name: 'calls the worker with directives that are due, now and later, and again when it rejects', check: works },
     { name: 'emits every change, in order', check: tells },
     { name: 'keeps awkward texts', check: keepsAwkwardTexts },
@@ -266,6 +267,17 @@ async function keepsWhatIsSaid({ store, other, tenant }: DirectiveTrial): Promis
   assert.ok(undoing);
   assert.deepEqual([undoing.task, undoing.attempts, undoing.result], ['compensate', 0, { a: [null, 1] }]);
   assert.deepEqual(await other.find(intent), undoing);
+}
+
+async function countsPutOffs({ store, other, tenant }: DirectiveTrial): Promise<void> {
+  const { intent } = await added(store, tenant);
+  const again = { event: 'retried', status: 'pending', dueInMs: 0 } as const;
+  const putOff = await store.change(versionOf(await acquired(store, intent)), { ...again, attempts: 0, putOffs: 3 });
+  assert.deepEqual([putOff?.putOffs, (await other.find(intent))?.putOffs], [3, 3]);
+  const leased = await acquired(other, intent);
+  assert.equal(leased.putOffs, 3);
+  await store.change(versionOf(leased), again);
+  assert.equal((await other.find(intent))?.putOffs, undefined);
 }
 
 /** Performs the directives of this tenant alone: other checks have left theirs. */
