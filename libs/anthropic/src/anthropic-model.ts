@@ -6,18 +6,9 @@ import {
   type ModelEvent,
   type ModelRequest,
 } from '@toolloop/protocol';
-import {
-  bytesOf,
-  ignoredOptions,
-  readAnswer,
-  repeatRequest,
-  requestIdOf,
-  ResponseBody,
-  toTimeLimits,
-  withDiscretion,
-} from '@toolloop/wire';
+import { bytesOf, ignoredOptions, readAnswer, requestIdOf, ResponseBody, toTimeLimits, withDiscretion } from '@toolloop/wire';
 import { type AnthropicModelOptions, type AnthropicTarget, serverOf, toClient } from './anthropic-options.js';
-import { fromRequestError, SDK_ERRORS } from './from-provider.js';
+import { fromRequestError } from './from-provider.js';
 import { MessagesAnswer } from './messages-answer.js';
 import type { AnswerOrigin } from './provider-data.js';
 import { habitsAfter, habitsOf, type ServerHabits } from './server-habits.js';
@@ -98,25 +89,18 @@ export class AnthropicModel extends LanguageModel {
   }
 
   /** Sends the request; undefined when the signal was aborted before an answer came. */
-  private post(request: ModelRequest, signal: AbortSignal): Promise<ResponseBody | undefined> {
-    const { repeated } = this.#connection;
-    const failed = async (error: unknown): Promise<undefined> => {
-      if (!signal.aborted) throw await fromRequestError(error);
-    };
+  private async post(request: ModelRequest, signal: AbortSignal): Promise<ResponseBody | undefined> {
     try {
       const body = messagesBody(request, this.#target, { ...this.#origin, habits: this.#habits });
-      if (repeated.areKnown) return repeatRequest(repeated, body.toBytes(), signal, SDK_ERRORS, failed);
-      return this.postFirst(body.toJson(), signal).catch(failed);
+      const client = await this.#connection.client();
+      // A string with its content type is sent as it is, and the raw response leaves the SDK's own stream decoder out.
+      const init = { body: body.toJson(), headers: { 'content-type': 'application/json' }, signal };
+      const response = await client.post('/v1/messages', init).asResponse();
+      return new ResponseBody(bytesOf(response), signal, requestIdOf(response));
     } catch (error) {
-      return failed(error);
+      if (!signal.aborted) throw await fromRequestError(error);
+      return undefined;
     }
-  }
-
-  private async postFirst(body: string, signal: AbortSignal): Promise<ResponseBody> {
-    const client = await this.#connection.client();
-    // A string with its content type is sent as it is, and the raw response leaves the SDK's own stream decoder out.
-    const response = await client.post('/v1/messages', { body, headers: { 'content-type': 'application/json' }, signal }).asResponse();
-    return new ResponseBody(bytesOf(response), signal, requestIdOf(response));
   }
 }
 

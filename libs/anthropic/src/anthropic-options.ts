@@ -1,6 +1,6 @@
 import type { Anthropic, ClientOptions } from '@anthropic-ai/sdk';
 import { ConfigurationError, type ModelCapabilities } from '@toolloop/protocol';
-import { boundedErrors, type Connection, type Fetch, type JsonPart, NO_TIMEOUT, RepeatedRequests } from '@toolloop/wire';
+import { boundedErrors, type Connection, type Fetch, type JsonPart, modelFetch, NO_TIMEOUT } from '@toolloop/wire';
 
 /** Options of a model behind Anthropic's Messages API. Key and base URL default to the environment, as with Anthropic's SDK. */
 export interface AnthropicModelOptions {
@@ -13,9 +13,11 @@ export interface AnthropicModelOptions {
   readonly baseURL?: string;
   /** Headers that are sent with every request, beside the SDK's own, e.g. `anthropic-beta`. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** Parameters that are added to the address of every request, such as the `api-version` of a gateway. @default none */
+  readonly query?: Readonly<Record<string, string>>;
   /**
-   * The function that sends the requests, for a proxy, a recording or a test. @default {@link httpFetch}; the global `fetch` where that was replaced, given
-   * a dispatcher or told to use a proxy
+   * The function that sends every request, for a proxy, a recording or a test. @default {@link httpFetch}; the global `fetch` where that was replaced or
+   * the environment asks for a proxy
    */
   readonly fetch?: Fetch;
   /** The milliseconds until the answer must begin, for this model. @default `limits.modelFirstByteMs`; without a loop, 600_000 */
@@ -58,13 +60,13 @@ export function toClient(model: string, options: AnthropicModelOptions): Connect
   const baseURL = options.baseURL ?? fromEnvironment('ANTHROPIC_BASE_URL');
   const apiKey = options.apiKey ?? keyFromEnvironment() ?? (baseURL === undefined ? undefined : PLACEHOLDER_KEY);
   if (apiKey === undefined || apiKey === '') throw withoutKey(model);
-  const repeated = new RepeatedRequests();
   const client = once({
     apiKey,
     // Left undefined, the SDK would ask the environment, and null stands for its own default.
     baseURL: baseURL ?? null,
     defaultHeaders: { 'anthropic-version': options.apiVersion ?? DEFAULT_VERSION, ...options.headers },
-    fetch: boundedErrors(options.fetch ?? repeated.fetch),
+    defaultQuery: options.query,
+    fetch: boundedErrors(options.fetch ?? modelFetch),
     // A redirect would carry the conversation to another host.
     fetchOptions: { redirect: 'error' },
     // The reader of the answer keeps all time limits.
@@ -76,7 +78,7 @@ export function toClient(model: string, options: AnthropicModelOptions): Connect
     // Spans are written for a run as a whole, by `@toolloop/telemetry`.
     openTelemetry: false,
   });
-  return { client, repeated, apiKey, firstByteMs: options.timeoutMs };
+  return { client, apiKey, firstByteMs: options.timeoutMs };
 }
 
 /** Returns the host of a base URL, which tells the servers of one model apart; undefined without a valid one. */

@@ -1,6 +1,6 @@
 import type { APIError as SdkError } from '@anthropic-ai/sdk';
 import { type Citation, isWebAddress, ModelError, type ModelFinishReason, type Usage } from '@toolloop/protocol';
-import { isWireObject, parseWireObject, refused, reported, type SdkErrors, unreachable, type WireObject } from '@toolloop/wire';
+import { isWireObject, parseWireObject, refused, reported, unreachable, type WireObject } from '@toolloop/wire';
 
 /** The statuses of the kinds of error, since an error inside a stream names its kind only (https://platform.claude.com/docs/en/api/errors). */
 const STATUSES = new Map<unknown, number>([
@@ -44,18 +44,6 @@ export async function fromRequestError(error: unknown): Promise<ModelError> {
   const message = error instanceof Error ? error.message : String(error);
   return new ModelError(`The request could not be sent: ${message}`, { code: 'invalid_request', cause: error });
 }
-
-/** The errors that the SDK makes of its own requests. */
-export const SDK_ERRORS: SdkErrors = {
-  async unreachable(cause) {
-    const { APIConnectionError } = await import('@anthropic-ai/sdk');
-    return new APIConnectionError({ cause });
-  },
-  async refused({ status, headers }, body, text) {
-    const { APIError } = await import('@anthropic-ai/sdk');
-    return APIError.generate(status, body, text, headers);
-  },
-};
 
 /** Reads the kind of an error; `error` is none. */
 function kindOf({ type }: WireObject): unknown {

@@ -1,14 +1,5 @@
 import { type Citation, isWebAddress, ModelError, type ModelFinishReason, type Usage } from '@toolloop/protocol';
-import {
-  isWireObject,
-  parseWireObject,
-  refused,
-  reported,
-  type SdkErrors,
-  unreachable,
-  type WireObject,
-  wireObjectsIn,
-} from '@toolloop/wire';
+import { isWireObject, parseWireObject, refused, reported, unreachable, type WireObject, wireObjectsIn } from '@toolloop/wire';
 import type { APIError as SdkError } from 'openai';
 
 /** The codes of temporary errors, for providers that give no status. */
@@ -52,18 +43,6 @@ export async function fromRequestError(error: unknown): Promise<ModelError> {
   const message = error instanceof Error ? error.message : String(error);
   return new ModelError(`The request could not be sent: ${message}`, { code: 'invalid_request', cause: error });
 }
-
-/** The errors that the SDK makes of its own requests. */
-export const SDK_ERRORS: SdkErrors = {
-  async unreachable(cause) {
-    const { APIConnectionError } = await import('openai');
-    return new APIConnectionError({ cause });
-  },
-  async refused({ status, headers }, body, text) {
-    const { APIError } = await import('openai');
-    return APIError.generate(status, body, text, headers);
-  },
-};
 
 /** Chooses the most telling code of an error: `code` before `type`, unless it only repeats the status as a number. */
 function kindOf({ code, type }: WireObject): unknown {

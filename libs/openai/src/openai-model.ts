@@ -10,7 +10,6 @@ import {
   bytesOf,
   ignoredOptions,
   readAnswer,
-  repeatRequest,
   type RequestBody,
   requestIdOf,
   ResponseBody,
@@ -19,7 +18,7 @@ import {
   withDiscretion,
 } from '@toolloop/wire';
 import { ChatAnswer } from './chat-answer.js';
-import { fromRequestError, SDK_ERRORS } from './from-provider.js';
+import { fromRequestError } from './from-provider.js';
 import { type OpenAiModelOptions, type OpenAiTarget, serverOf, toClient } from './openai-options.js';
 import type { AnswerOrigin } from './provider-data.js';
 import { ResponsesAnswer } from './responses-answer.js';
@@ -89,25 +88,18 @@ export class OpenAiModel extends LanguageModel {
   }
 
   /** Sends the request; undefined when the signal was aborted before an answer came. */
-  private post(request: ModelRequest, signal: AbortSignal): Promise<ResponseBody | undefined> {
-    const { repeated } = this.#connection;
-    const failed = async (error: unknown): Promise<undefined> => {
-      if (!signal.aborted) throw await fromRequestError(error);
-    };
+  private async post(request: ModelRequest, signal: AbortSignal): Promise<ResponseBody | undefined> {
     try {
       const body = this.#wire.toBody(request, this.#target, { origin: this.#origin, habits: this.#habits });
-      if (repeated.areKnown) return repeatRequest(repeated, body.toBytes(), signal, SDK_ERRORS, failed);
-      return this.postFirst(body.toJson(), signal).catch(failed);
+      const client = await this.#connection.client();
+      // A string with its content type is sent as it is, and the raw response leaves the SDK's own stream decoder out.
+      const init = { body: body.toJson(), headers: { 'content-type': 'application/json' }, signal };
+      const response = await client.post(this.#wire.path, init).asResponse();
+      return new ResponseBody(bytesOf(response), signal, requestIdOf(response));
     } catch (error) {
-      return failed(error);
+      if (!signal.aborted) throw await fromRequestError(error);
+      return undefined;
     }
-  }
-
-  private async postFirst(body: string, signal: AbortSignal): Promise<ResponseBody> {
-    const client = await this.#connection.client();
-    // A string with its content type is sent as it is, and the raw response leaves the SDK's own stream decoder out.
-    const response = await client.post(this.#wire.path, { body, headers: { 'content-type': 'application/json' }, signal }).asResponse();
-    return new ResponseBody(bytesOf(response), signal, requestIdOf(response));
   }
 }
 

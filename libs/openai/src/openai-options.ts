@@ -1,5 +1,5 @@
 import { ConfigurationError, type ModelCapabilities } from '@toolloop/protocol';
-import { boundedErrors, type Connection, type Fetch, NO_TIMEOUT, RepeatedRequests } from '@toolloop/wire';
+import { boundedErrors, type Connection, type Fetch, modelFetch, NO_TIMEOUT } from '@toolloop/wire';
 import type { ClientOptions, OpenAI } from 'openai';
 
 /** Options of a model behind one of OpenAI's APIs. Key, base URL, organization and project default to the environment, as with the `openai` SDK. */
@@ -19,9 +19,11 @@ export interface OpenAiModelOptions {
   readonly project?: string;
   /** Headers that are sent with every request, beside the SDK's own. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** Parameters that are added to the address of every request, such as the `api-version` of a gateway. @default none */
+  readonly query?: Readonly<Record<string, string>>;
   /**
-   * The function that sends the requests, for a proxy, a recording or a test. @default {@link httpFetch}; the global `fetch` where that was replaced, given
-   * a dispatcher or told to use a proxy
+   * The function that sends every request, for a proxy, a recording or a test. @default {@link httpFetch}; the global `fetch` where that was replaced or
+   * the environment asks for a proxy
    */
   readonly fetch?: Fetch;
   /** The milliseconds until the answer must begin, for this model. @default `limits.modelFirstByteMs`; without a loop, 600_000 */
@@ -53,7 +55,6 @@ export function toClient(model: string, options: OpenAiModelOptions): Connection
   const baseURL = options.baseURL ?? fromEnvironment('OPENAI_BASE_URL');
   const apiKey = options.apiKey ?? fromEnvironment('OPENAI_API_KEY') ?? (baseURL === undefined ? undefined : PLACEHOLDER_KEY);
   if (apiKey === undefined || apiKey === '') throw withoutKey(model);
-  const repeated = new RepeatedRequests();
   const client = once({
     apiKey,
     baseURL,
@@ -62,7 +63,8 @@ export function toClient(model: string, options: OpenAiModelOptions): Connection
     organization: options.organization,
     project: options.project,
     defaultHeaders: options.headers,
-    fetch: boundedErrors(options.fetch ?? repeated.fetch),
+    defaultQuery: options.query,
+    fetch: boundedErrors(options.fetch ?? modelFetch),
     // A redirect would carry the conversation to another host.
     fetchOptions: { redirect: 'error' },
     // The reader of the answer keeps all time limits.
@@ -72,7 +74,7 @@ export function toClient(model: string, options: OpenAiModelOptions): Connection
     // OPENAI_LOG=debug would write whole conversations to the log.
     logLevel: 'warn',
   });
-  return { client, repeated, apiKey, firstByteMs: options.timeoutMs };
+  return { client, apiKey, firstByteMs: options.timeoutMs };
 }
 
 /** Returns the host of a base URL, which tells the servers of one model apart; undefined without a valid one. */

@@ -51,17 +51,29 @@ export function bytesOf(response: Response): ByteSource | undefined {
 export function httpFetch({ agent }: HttpFetchOptions = {}): Fetch {
   return async (input, init = {}) => {
     const target = targetOf(input, init);
-    return exchange(agent ? { ...target, agent } : target, bodyOf(init), init.signal, toResponse);
+    return exchange(agent ? { ...target, agent } : target, bodyOf(init), init.signal);
   };
+}
+
+/** The global `fetch` as it was before the application could replace it. */
+const nodeFetch = globalThis.fetch;
+
+/**
+ * The `fetch` of a model that has none of its own: {@link httpFetch}, or the global one where the application has replaced it, or the environment
+ * asks for a proxy. It is chosen anew for each request.
+ */
+export const modelFetch: Fetch = (input, init) => (isRerouted() ? globalThis.fetch : leanFetch)(input, init);
+
+const leanFetch = httpFetch();
+
+function isRerouted(): boolean {
+  return process.env.NODE_USE_ENV_PROXY !== undefined || globalThis.fetch !== nodeFetch;
 }
 
 /** The address of a request, and all of it that is not its body. */
 interface RequestTarget extends RequestOptions {
   readonly headers: OutgoingHttpHeaders;
 }
-
-/** A body, or its pieces: what is kept is not joined for a request. */
-type Body = string | Uint8Array | readonly Uint8Array[] | undefined;
 
 function targetOf(input: Parameters<Fetch>[0], { method, headers }: RequestInit): RequestTarget {
   const own = headers instanceof Headers ? headers : new Headers(headers);
@@ -78,13 +90,8 @@ function targetOf(input: Parameters<Fetch>[0], { method, headers }: RequestInit)
   };
 }
 
-/** Sends a request, once more where its kept connection turns out to be closed, and resolves to what is read of the beginning of its answer. */
-function exchange<Result>(
-  target: RequestTarget,
-  body: Body,
-  signal: AbortSignal | null | undefined,
-  read: (message: IncomingMessage) => Result | Promise<Result>,
-): Promise<Result> {
+/** Sends a request, once more where its kept connection turns out to be closed. */
+function exchange(target: RequestTarget, body: string | Uint8Array | undefined, signal: AbortSignal | null | undefined): Promise<Response> {
   const { request } = process.getBuiltinModule(target.protocol === 'https:' ? 'node:https' : 'node:http');
   return new Promise((resolve, reject) => {
     assertMayAsk(target);
@@ -95,79 +102,11 @@ function exchange<Result>(
       }
       const sent = request(target);
       if (signal) destroyOnAbort(sent, signal);
-      // Node writes what comes before the connection in one go.
-      if (Array.isArray(body)) for (const piece of body) sent.write(piece);
-      sent.end(Array.isArray(body) ? undefined : body);
-      onAnswer(sent, { taken: (message) => resolve(read(message)), failed: reject, stale: onStale, signal });
+      sent.end(body);
+      onAnswer(sent, { taken: (message) => resolve(toResponse(message)), failed: reject, stale: onStale, signal });
     };
     attempt(() => attempt((error) => reject(failed(error))));
   });
-}
-
-/** The answer to a repeated request, its body unread. */
-export class HttpAnswer {
-  readonly status: number;
-  readonly requestId: string | undefined;
-  readonly bytes: ByteSource;
-
-  /** @throws TypeError for a body that is encoded in a way that is not known */
-  constructor(private readonly message: IncomingMessage) {
-    const { statusCode = 0, headers } = message;
-    const id = headers['x-request-id'] ?? headers['request-id'];
-    this.status = statusCode;
-    this.requestId = Array.isArray(id) ? id.join(', ') : id;
-    this.bytes = bytesIn(message);
-  }
-
-  /** The headers, which are made when they are asked for: a good answer's are not. */
-  get headers(): Headers {
-    return new Headers(headersOf(this.message));
-  }
-}
-
-/**
- * The requests of one model, which differ in their bodies alone. The first goes through the provider's SDK, which knows the address, the key and the headers; each further
- * one repeats those over `node:http`: to make a request anew costs an SDK a fifth of a whole step. Where the application or the environment have
- * rerouted the global `fetch`, all of them go through the SDK and that `fetch`.
- */
-export class RepeatedRequests {
-  private target: RequestTarget | undefined;
-
-  /** The `fetch` for the SDK, which remembers what it is asked for. */
-  readonly fetch: Fetch = async (input, init = {}) => {
-    if (isRerouted()) return globalThis.fetch(input, init);
-    const target = targetOf(input, init);
-    this.target ??= target;
-    return exchange(target, bodyOf(init), init.signal, toResponse);
-  };
-
-  /** True once there is a request to repeat. */
-  get areKnown(): boolean {
-    return this.target !== undefined && !isReplaced();
-  }
-
-  /** @throws {TypeError} Where no answer comes, as of `fetch`; {Error} before a first request was sent; and what `read` throws. */
-  send<Result>(body: readonly Uint8Array[], signal: AbortSignal, read: (answer: HttpAnswer) => Result | Promise<Result>): Promise<Result> {
-    const { target } = this;
-    if (target === undefined) return Promise.reject(new Error('There is no request to repeat yet.'));
-    const length = body.reduce((sum, piece) => sum + piece.length, 0);
-    return exchange({ ...target, headers: { ...target.headers, 'content-length': length } }, body, signal, (message) =>
-      read(new HttpAnswer(message)),
-    );
-  }
-}
-
-/** Reads the beginning of a failed answer, in which its error stands, and discards the rest. */
-export async function failureText({ bytes }: HttpAnswer): Promise<string> {
-  const parts: Uint8Array[] = [];
-  for (let left = MOST_BYTES; left > 0;) {
-    const part = await bytes.read();
-    if (part === undefined) break;
-    parts.push(part.subarray(0, left));
-    left -= part.length;
-  }
-  bytes.close();
-  return new TextDecoder().decode(Buffer.concat(parts));
 }
 
 function bodyOf({ body }: NonNullable<Parameters<Fetch>[1]>): string | Uint8Array | undefined {
@@ -251,7 +190,7 @@ function bytesIn(message: IncomingMessage): NodeBytes {
 }
 
 /** Tells whether the status of an answer is that of a success. */
-export function isOk(status = 0): boolean {
+function isOk(status = 0): boolean {
   return status >= 200 && status < 300;
 }
 
@@ -289,27 +228,6 @@ function failed(cause: unknown): TypeError {
 function abortReason(signal: AbortSignal): Error {
   const reason: unknown = signal.reason;
   return reason instanceof Error ? reason : new DOMException('This operation was aborted', 'AbortError');
-}
-
-/** The global `fetch` as it was before the application could replace it. */
-const nodeFetch = globalThis.fetch;
-
-/** The symbols under which undici keeps the dispatcher that the global `fetch` sends with. */
-const DISPATCHERS = ['undici.globalDispatcher.1', 'undici.globalDispatcher.2'].map((name) => Symbol.for(name));
-
-/** Tells whether the application or the environment lead the requests of the global `fetch` elsewhere, for instance through a proxy. */
-function isRerouted(): boolean {
-  return process.env.NODE_USE_ENV_PROXY !== undefined || isReplaced();
-}
-
-/** Tells whether the application has replaced the global `fetch` or what it sends with. Node reads its environment once, so that requests behind the first need not. */
-function isReplaced(): boolean {
-  return globalThis.fetch !== nodeFetch || DISPATCHERS.some(isForeign);
-}
-
-function isForeign(symbol: symbol): boolean {
-  const dispatcher: unknown = Reflect.get(globalThis, symbol);
-  return typeof dispatcher === 'object' && dispatcher !== null && dispatcher.constructor.name !== 'Agent';
 }
 
 /** The number of bytes of a failed answer that are read: the error stands at its beginning. */

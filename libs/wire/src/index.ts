@@ -1,4 +1,4 @@
-export { boundedErrors, bytesOf, httpFetch, RepeatedRequests, requestIdOf, type Fetch, type HttpFetchOptions } from './http-fetch.js';
+export { boundedErrors, bytesOf, httpFetch, modelFetch, requestIdOf, type Fetch, type HttpFetchOptions } from './http-fetch.js';
 export {
   EncodedOnce,
   GrowingBytes,
@@ -16,17 +16,7 @@ export { ResponseBody } from './byte-source.js';
 export { EventBatch, type CallName, AnswerDecoder, WireAnswer } from './answer-decoder.js';
 export { withDiscretion, type Confidences } from './discretion.js';
 export { refused, reported, unreachable, type Refusal } from './from-failure.js';
-export {
-  type AnswerSource,
-  type Bytes,
-  type Connection,
-  NO_TIMEOUT,
-  readAnswer,
-  readBytes,
-  repeatRequest,
-  type SdkErrors,
-  toTimeLimits,
-} from './read-answer.js';
+export { type AnswerSource, type Bytes, type Connection, NO_TIMEOUT, readAnswer, readBytes, toTimeLimits } from './read-answer.js';
 export {
   toIdentity,
   toWireArguments,

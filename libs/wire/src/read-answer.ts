@@ -13,8 +13,6 @@ import {
 import { AnswerDecoder, type WireAnswer } from './answer-decoder.js';
 import { IteratedBytes, ResponseBody, WebBytes } from './byte-source.js';
 import { fromReadError } from './from-failure.js';
-import { failureText, type HttpAnswer, isOk, type RepeatedRequests } from './http-fetch.js';
-import { parseWireObject } from './wire-object.js';
 
 /** The number of characters after which `finish` no longer repeats the answer, so that an endless one is not kept in memory. */
 const MOST_TO_REPEAT = 4_000_000;
@@ -43,52 +41,9 @@ export interface AnswerSource {
 export interface Connection<Client> {
   /** Loads the SDK for the first request: it is most of what a wire weighs. */
   readonly client: () => Promise<Client>;
-  /** The requests behind the first, which need no SDK. There are none where the application sends requests by a `fetch` of its own. */
-  readonly repeated: RepeatedRequests;
   readonly apiKey: string;
   /** The milliseconds until an answer must begin, where the model has a limit of its own. */
   readonly firstByteMs: number | undefined;
-}
-
-/** The errors of a provider's SDK, for requests that it did not send itself: what reads them need not know who sent a request. */
-export interface SdkErrors {
-  /** The error of a request without an answer. */
-  unreachable(cause: Error): Promise<Error>;
-  /** The error of an answer with a failure status; `text` is its body where that is no JSON. */
-  refused(
-    answer: { readonly status: number; readonly headers: Headers },
-    body: object | undefined,
-    text: string | undefined,
-  ): Promise<Error>;
-}
-
-/**
- * Repeats the request of a model with another body.
- *
- * @param failed takes the errors of the SDK, for a request without an answer and for an answer with a failure status, and throws what they mean
- * @throws what `failed` throws
- */
-export function repeatRequest(
-  requests: RepeatedRequests,
-  body: readonly Uint8Array[],
-  signal: AbortSignal,
-  errors: SdkErrors,
-  failed: (error: unknown) => Promise<undefined>,
-): Promise<ResponseBody | undefined> {
-  let isAnswered = false;
-  const read = (answer: HttpAnswer): ResponseBody | Promise<never> => {
-    isAnswered = true;
-    return isOk(answer.status) ? new ResponseBody(answer.bytes, signal, answer.requestId) : refusedBy(answer, errors);
-  };
-  return requests
-    .send(body, signal, read)
-    .catch(async (error: unknown) => failed(isAnswered || !(error instanceof Error) ? error : await errors.unreachable(error)));
-}
-
-async function refusedBy(answer: HttpAnswer, errors: SdkErrors): Promise<never> {
-  const text = await failureText(answer);
-  const error = parseWireObject(text);
-  throw await errors.refused(answer, error, error ? undefined : text);
 }
 
 /** The SDKs' own timeout, which has no value for "none": the longest that a timer supports. */

@@ -9,7 +9,7 @@ export interface ReceivedRequest {
   readonly body: string;
 }
 
-/** The two ways of a request: the first of a model goes through its SDK, the further ones do not. */
+/** The first request of a model loads its SDK and opens a connection; the further ones find both. */
 export const REQUESTS = [
   ['the first request of a model', false],
   ['a further request of a model', true],
