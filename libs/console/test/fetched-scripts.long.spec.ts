@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/glo
 import type { INestApplication } from '@nestjs/common';
 import { ScriptedModel, text } from '@toolloop/testing';
 import type { Page } from 'playwright-core';
-import { askIn, CHROMIUM, ConsoleBrowser } from './browser.js';
+import { askIn, barriersOn, CHROMIUM, ConsoleBrowser } from './browser.js';
 import { login, serveConsole } from './console-app.js';
 
 const why = CHROMIUM === undefined ? ' [skipped: no Chromium is installed]' : '';
@@ -41,6 +41,18 @@ async function answerScripts(page: Page, name: string, answer: 'cut' | 404): Pro
 /** Resolves once the page was loaded so often. */
 async function expectLoads(state: { readonly loads: number }, loads: number): Promise<void> {
   while (state.loads < loads) await alice.waitForEvent('domcontentloaded');
+}
+
+/** Resolves once a script was asked for so often. */
+async function expectAsked(state: { readonly asked: number }, asked: number): Promise<void> {
+  while (state.asked < asked) await alice.waitForEvent('requestfailed');
+}
+
+/** A promise, and what resolves it. */
+function signal(): [promise: Promise<void>, resolve: () => void] {
+  const resolvers: (() => void)[] = [];
+  const promise = new Promise<void>((resolve) => void resolvers.push(resolve));
+  return [promise, () => resolvers[0]?.()];
 }
 
 /** The number of times that the page was loaded. */
@@ -82,6 +94,98 @@ onChromium('a section whose script the network has lost', () => {
     await openSection('Runs');
     await shown('Runs');
     expect(state.loads).toBe(0);
+    await alice.context().close();
+  });
+});
+
+/** The words of a language have a script of their own. */
+const switchTo = (language: string): Promise<void> => alice.getByRole('button', { name: language, exact: true }).click();
+const withoutWords = (): Promise<void> => alice.getByText('The words of this language could not be fetched').waitFor();
+const inGerman = (): Promise<void> => alice.getByRole('link', { name: 'Nutzung', exact: true }).waitFor();
+const languageOf = (page: Page): Promise<string> => page.evaluate(() => document.documentElement.lang);
+
+onChromium('a language whose words the network has lost', () => {
+  it(`is shown once the person tries again, with what was typed kept and the page named by the language that it is in${why}`, async () => {
+    const state = countLoads(alice);
+    await alice.getByLabel('Message').fill('Not sent yet');
+    const lost = await answerScripts(alice, 'de', 'cut');
+    await switchTo('Deutsch');
+    await withoutWords();
+    expect(await languageOf(alice)).toBe('en');
+    expect(await barriersOn(alice)).toEqual([]);
+    await again();
+    await expectAsked(lost, 2);
+    await withoutWords();
+    await lost.stop();
+    await again();
+    await inGerman();
+    expect([await languageOf(alice), await alice.locator('textarea').inputValue(), state.loads]).toEqual(['de', 'Not sent yet', 0]);
+    expect(await alice.getByText('could not be fetched').count()).toBe(0);
+    await alice.context().close();
+  });
+
+  it(`is wanted no more once the person has chosen another${why}`, async () => {
+    const lost = await answerScripts(alice, 'de', 'cut');
+    await switchTo('Deutsch');
+    await withoutWords();
+    await switchTo('English');
+    await alice.getByText('The words of this language could not be fetched').waitFor({ state: 'detached' });
+    await lost.stop();
+    await switchTo('Deutsch');
+    await inGerman();
+    await alice.context().close();
+  });
+
+  it(`is not shown behind the one that was chosen later, if its words come late${why}`, async () => {
+    const [held, release] = signal();
+    const [asked, ask] = signal();
+    await alice.route(/\/assets\/de-[^/]*\.js/, async (route) => {
+      ask();
+      await held;
+      await route.continue();
+    });
+    await switchTo('Deutsch');
+    await asked;
+    await switchTo('English');
+    const fetched = alice.waitForResponse(/\/assets\/de-[^/]*\.js/);
+    release();
+    await (await fetched).finished();
+    await openSection('Usage');
+    await shown('Usage');
+    await alice.context().close();
+  });
+});
+
+onChromium('a language whose words another release has replaced', () => {
+  it(`is shown after the page has loaded itself anew once, with the unsent text${why}`, async () => {
+    await alice.getByLabel('Message').fill('Not sent yet');
+    const state = countLoads(alice);
+    const old = await answerScripts(alice, 'de', 404);
+    alice.once('domcontentloaded', () => void old.stop());
+    await switchTo('Deutsch');
+    await inGerman();
+    expect([state.loads, await alice.locator('textarea').inputValue()]).toEqual([1, 'Not sent yet']);
+    await alice.context().close();
+  });
+
+  it(`is told of after one load if the file is still not there, though other scripts are${why}`, async () => {
+    await openSection('Runs');
+    await shown('Runs');
+    const state = countLoads(alice);
+    const old = await answerScripts(alice, 'de', 404);
+    await switchTo('Deutsch');
+    await withoutWords();
+    await shown('Runs');
+    await openSection('Usage');
+    await shown('Usage');
+    expect([state.loads, old.asked]).toEqual([1, 2]);
+    await again();
+    await expectLoads(state, 2);
+    await withoutWords();
+    await old.stop();
+    await again();
+    await inGerman();
+    expect(state.loads).toBe(2);
     await alice.context().close();
   });
 });

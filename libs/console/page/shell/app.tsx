@@ -2,16 +2,17 @@ import { type ReactNode, Suspense, useCallback, useEffect, useMemo, useState } f
 import { PendingList, requestIdOf, type RunView, Thread, useObserved } from '@toolloop/react';
 import { ChatScreen } from '../chat/chat-screen.js';
 import { Boundary, Loading } from '../parts/states.js';
-import { Words, wordsOf } from '../words/words.js';
+import type { Words } from '../words/words.js';
 import { type Console, ConsoleContext, useConsole } from './console-context.js';
 import { Feed } from './feed.js';
 import { Frame } from './frame.js';
+import { LostWords, useLanguage } from './language.js';
 import type { Place } from './place.js';
 import { forgetChat, keepConversation, keptConversation } from './kept.js';
 import { conversationIn, go, type Route, useRoute } from './route.js';
 import { allowLoad, fetched, forgetLost } from './scripts.js';
 import { clientOf, enter, type Entry, isOver, leave, type Session } from './session.js';
-import { show, useSettings } from './settings.js';
+import { show } from './settings.js';
 import { SignIn } from './sign-in.js';
 
 const InboxScreen = fetched(() => import('../inbox/inbox-screen.js'));
@@ -28,7 +29,8 @@ const ViewAsScreen = fetched(() => import('../office/view-as-screen.js'));
 
 /** The page: the way in, then the console. */
 export function App({ place }: { readonly place: Place }): ReactNode {
-  const words = useLanguage();
+  const language = useLanguage();
+  const { words } = language;
   const [entry, setEntry] = useState<Entry>();
   const look = useCallback(() => {
     enter(place).then(setEntry, (error: unknown) => setEntry({ ways: [], problem: String(error) }));
@@ -39,8 +41,16 @@ export function App({ place }: { readonly place: Place }): ReactNode {
     show();
   }, [place]);
   if (!entry) return <div className="splash" />;
-  if (!('session' in entry)) return <SignIn {...{ place, words, entry }} onEntered={look} />;
-  return <SignedIn {...{ place, words }} session={entry.session} onLeft={look} />;
+  return (
+    <>
+      <LostWords {...language} />
+      {'session' in entry ? (
+        <SignedIn {...{ place, words }} session={entry.session} onLeft={look} />
+      ) : (
+        <SignIn {...{ place, words, entry }} onEntered={look} />
+      )}
+    </>
+  );
 }
 
 interface SignedInProps {
@@ -178,13 +188,4 @@ function Screen({ route }: { readonly route: Route }): ReactNode {
     default:
       return <ChatScreen named={conversationIn(route)} />;
   }
-}
-
-function useLanguage(): Words {
-  const { language } = useSettings();
-  const [words, setWords] = useState(() => new Words('en'));
-  useEffect(() => {
-    wordsOf(language).then(setWords, () => undefined);
-  }, [language]);
-  return words;
 }

@@ -1,10 +1,11 @@
 import { type ComponentType, createElement, lazy, type ReactNode } from 'react';
 
-const KEY = 'toolloop-console-loaded-anew';
+/** The marks of a page that has loaded itself anew for the script of a section, or for the words of a language: one must not allow the other what it has used up. */
+const MARKS = { section: 'toolloop-console-loaded-anew', words: 'toolloop-console-loaded-anew-for-words' } as const;
 /** The answers of a server that has the file no longer. */
 const GONE: ReadonlySet<number> = new Set([404, 410]);
 
-/** The failure to fetch the script of a section. */
+/** The failure to fetch a script. */
 export class UnfetchedScript extends Error {
   override readonly name = 'UnfetchedScript';
 }
@@ -16,7 +17,7 @@ const lost = new Set<() => void>();
 export function fetched<Props extends object>(
   load: () => Promise<{ readonly default: (props: Props) => ReactNode }>,
 ): ComponentType<Props> {
-  const fetching = (): ComponentType<Props> => lazy(() => fetchScript(load, renew));
+  const fetching = (): ComponentType<Props> => lazy(() => fetchSection(load, renew));
   const renew = (): void => {
     shown = fetching();
   };
@@ -32,27 +33,31 @@ export function forgetLost(): void {
 
 /** Lets the page load itself anew once more: a person has asked to try again. */
 export function allowLoad(): void {
+  for (const purpose of ['section', 'words'] as const) forgetLoad(purpose);
+}
+
+async function fetchSection<Script>(load: () => Promise<Script>, renew: () => void): Promise<Script> {
   try {
-    sessionStorage.removeItem(KEY);
-  } catch {
-    // a browser that keeps nothing never loads the page by itself
+    return await fetchScript(load, 'section');
+  } catch (error) {
+    lost.add(renew);
+    throw error;
   }
 }
 
 /**
- * Fetches a script. If the server has it no longer, another release of the page is there: the page loads itself anew.
+ * Fetches a script. If the server has it no longer, another release of the page is there: the page loads itself anew, once for each purpose.
  *
  * @throws {UnfetchedScript} If it could not be fetched.
  */
-async function fetchScript<Script>(load: () => Promise<Script>, renew: () => void): Promise<Script> {
+export async function fetchScript<Script>(load: () => Promise<Script>, purpose: keyof typeof MARKS): Promise<Script> {
   const answers = new Answers();
   try {
     const script = await load();
-    allowLoad();
+    forgetLoad(purpose);
     return script;
   } catch (error) {
-    if ((await answers.haveGone()) && mayLoad()) return await loadAnew();
-    lost.add(renew);
+    if ((await answers.haveGone()) && mayLoad(purpose)) return await loadAnew();
     throw new UnfetchedScript(error instanceof Error ? error.message : String(error), { cause: error });
   } finally {
     answers.end();
@@ -84,11 +89,19 @@ function isGone(entry: PerformanceEntry): boolean {
   return entry instanceof PerformanceResourceTiming && GONE.has(entry.responseStatus) && new URL(entry.name).pathname.endsWith('.js');
 }
 
-/** Marks that the page is loaded anew; false if it was already, or if nothing can be marked. */
-function mayLoad(): boolean {
+function forgetLoad(purpose: keyof typeof MARKS): void {
   try {
-    if (sessionStorage.getItem(KEY) !== null) return false;
-    sessionStorage.setItem(KEY, 'yes');
+    sessionStorage.removeItem(MARKS[purpose]);
+  } catch {
+    // a browser that keeps nothing never loads the page by itself
+  }
+}
+
+/** Marks that the page is loaded anew; false if it was already, or if nothing can be marked. */
+function mayLoad(purpose: keyof typeof MARKS): boolean {
+  try {
+    if (sessionStorage.getItem(MARKS[purpose]) !== null) return false;
+    sessionStorage.setItem(MARKS[purpose], 'yes');
     return true;
   } catch {
     return false;

@@ -35,6 +35,7 @@ export const DE: Catalogue = {
   'state.needs': 'Dafür braucht es die Berechtigung „{permission}“.',
   'state.broken': 'Dieser Bereich ist ausgefallen',
   'state.unfetched': 'Dieser Bereich ließ sich nicht holen',
+  'state.unfetchedWords': 'Die Wörter dieser Sprache ließen sich nicht holen',
   'state.unfetchedHint': 'Die Verbindung oder der Server ist für einen Moment ausgefallen. Was Sie geschrieben haben, bleibt erhalten.',
   'state.retry': 'Noch einmal',
   'chat.hello': 'Guten Tag, {name}',

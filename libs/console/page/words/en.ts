@@ -34,6 +34,7 @@ export const EN = {
   'state.needs': 'It needs the permission “{permission}” of an operator.',
   'state.broken': 'This section has failed',
   'state.unfetched': 'This section could not be fetched',
+  'state.unfetchedWords': 'The words of this language could not be fetched',
   'state.unfetchedHint': 'The connection or the server has failed for a moment. What you have typed is kept.',
   'state.retry': 'Try again',
   'chat.hello': 'Hello, {name}',

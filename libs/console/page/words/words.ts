@@ -1,3 +1,4 @@
+import { fetchScript } from '../shell/scripts.js';
 import { EN, type WordKey } from './en.js';
 
 export type { WordKey } from './en.js';
@@ -103,9 +104,13 @@ export class Words {
   }
 }
 
-/** Loads a language. English is there from the start. */
+/**
+ * Loads a language. English is there from the start.
+ *
+ * @throws {UnfetchedScript} If its words could not be fetched.
+ */
 export async function wordsOf(language: string): Promise<Words> {
   if (language !== 'de') return new Words('en');
-  const { DE } = await import('./de.js');
+  const { DE } = await fetchScript(() => import('./de.js'), 'words');
   return new Words('de', DE);
 }
