@@ -173,6 +173,60 @@ describe('a front end of AG-UI', () => {
   });
 });
 
+describe('a front end of AG-UI that has changed the words of a question', () => {
+  const place = { cut: { at: ['u1'] } };
+
+  it('names the old message in what it forwards, since the new one has another id: everything behind it goes', async () => {
+    const { post, kept, stamped } = await chat([STAMP, text('Stamped.'), text('Two.'), STAMP, text('It has its stamp.')]);
+    await post('agui', run('a', [said('u1', 'Stamp it')]));
+    await post('agui', run('b', [said('u1', 'Stamp it'), said('u2', 'Second?')]));
+    const { status, stream } = await post('agui', run('c', [said('u3', 'Stamp it, please')], place));
+    expect([status, stamped, await kept()]).toEqual([200, ['n-1'], ['Stamp it, please', '', '', 'It has its stamp.']]);
+    expect(stream).toContain('stamp 1');
+  });
+
+  it('is found under its new id when it is asked anew, and under the old one when it is changed again', async () => {
+    const { post, kept } = await chat([text('One.'), text('Edited.'), text('Anew.'), text('Edited twice.')]);
+    await post('agui', run('a', [said('u1', 'First?')]));
+    await post('agui', run('b', [said('u2', 'First, edited?')], place));
+    await post('agui', run('c', [said('u2', 'First, edited?')]));
+    expect(await kept()).toEqual(['First, edited?', 'Anew.']);
+    await post('agui', run('d', [said('u3', 'First, edited twice?')], place));
+    expect(await kept()).toEqual(['First, edited twice?', 'Edited twice.']);
+  });
+
+  it('names an answer as well, and the last one that stays if its place is not known', async () => {
+    const { post, kept } = await chat([text('One.'), text('Two.'), text('Three.'), text('Four.')]);
+    const runIdIn = (stream: string): string => /"runId":"([\w-]{36})"/.exec(stream)?.[1] ?? '';
+    const first = await post('agui', run('a', [said('u1', 'First?')]));
+    const second = await post('agui', run('b', [said('u2', 'Second?')]));
+    await post('agui', run('c', [said('u3', 'Second, edited?')], { cut: { at: [runIdIn(second.stream)] } }));
+    expect(await kept()).toEqual(['First?', 'One.', 'Second, edited?', 'Three.']);
+    await post('agui', run('d', [said('u4', 'Second, again?')], { cut: { at: ['unknown'], after: [runIdIn(first.stream)] } }));
+    expect(await kept()).toEqual(['First?', 'One.', 'Second, again?', 'Four.']);
+  });
+
+  it('has its conversation left as it is by a rehearsal', async () => {
+    const { post, kept } = await chat([text('One.'), text('Rehearsed.')]);
+    await post('agui', run('a', [said('u1', 'First?')]));
+    const { status } = await post('agui', run('b', [said('u2', 'First, edited?')], { ...place, rehearse: true }));
+    expect([status, await kept()]).toEqual([expect.any(Number), ['First?', 'One.']]);
+  });
+
+  it.each([
+    ['a place that is no list', { cut: { at: 'u1' } }],
+    ['an id that is empty', { cut: { at: [''] } }],
+    ['a place that is missing', { cut: {} }],
+    ['more places than can be', { cut: { at: Array.from({ length: 101 }, () => 'u1') } }],
+    ['nothing', { cut: null }],
+  ])('is refused %s, and cuts nothing', async (_, forwarded) => {
+    const { post, kept } = await chat([text('One.')]);
+    await post('agui', run('a', [said('u1', 'First?')]));
+    const { status } = await post('agui', run('b', [said('u2', 'First, edited?')], forwarded));
+    expect([status, await kept()]).toEqual([400, ['First?', 'One.']]);
+  });
+});
+
 describe('a front end of the assistant transport', () => {
   it('has a question answered anew whose words the user has changed, and forgets what was said behind it', async () => {
     const { post, kept } = await chat([text('One.'), text('Two.'), text('One, better.')]);
