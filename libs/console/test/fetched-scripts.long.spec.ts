@@ -133,6 +133,7 @@ onChromium('a language whose words the network has lost', () => {
     await lost.stop();
     await switchTo('Deutsch');
     await inGerman();
+    expect(await languageOf(alice)).toBe('de');
     await alice.context().close();
   });
 
@@ -152,6 +153,7 @@ onChromium('a language whose words the network has lost', () => {
     await (await fetched).finished();
     await openSection('Usage');
     await shown('Usage');
+    expect(await languageOf(alice)).toBe('en');
     await alice.context().close();
   });
 });

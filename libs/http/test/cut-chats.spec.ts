@@ -63,6 +63,7 @@ const run = (runId: string, messages: readonly object[], forwardedProps = {}) =>
   messages,
   forwardedProps,
 });
+const runIdIn = (stream: string): string => /"runId":"([\w-]{36})"/.exec(stream)?.[1] ?? '';
 const said = (id: string, content: string) => ({ id, role: 'user', content });
 
 const add = (id: string, words: string, more: object = {}) => ({
@@ -197,7 +198,6 @@ describe('a front end of AG-UI that has changed the words of a question', () => 
 
   it('names an answer as well, and the last one that stays if its place is not known', async () => {
     const { post, kept } = await chat([text('One.'), text('Two.'), text('Three.'), text('Four.')]);
-    const runIdIn = (stream: string): string => /"runId":"([\w-]{36})"/.exec(stream)?.[1] ?? '';
     const first = await post('agui', run('a', [said('u1', 'First?')]));
     const second = await post('agui', run('b', [said('u2', 'Second?')]));
     await post('agui', run('c', [said('u3', 'Second, edited?')], { cut: { at: [runIdIn(second.stream)] } }));
