@@ -8,7 +8,7 @@ import { Entity, PrimaryKey, Property } from '@mikro-orm/decorators/legacy';
 import { MikroOrmModule } from '@mikro-orm/nestjs';
 import { MikroORM, PostgreSqlDriver } from '@mikro-orm/postgresql';
 import { Injectable, Module, type OnModuleInit } from '@nestjs/common';
-import { type LoopResult, ToolLoopModule, ToolLoopService } from '@toolloop/core';
+import { type LoopResult, ToolField, ToolLoopModule, ToolLoopService } from '@toolloop/core';
 import { Database, DurableModule } from '@toolloop/durable';
 import { ResourceToolsModule, ToolResource } from '@toolloop/resources';
 import { MikroOrmGateway, mikroOrmGateway } from '@toolloop/resources/mikro-orm';
@@ -30,6 +30,7 @@ export class Product {
   name!: string;
 
   @Property({ type: 'integer', comment: 'How many are left.' })
+  @ToolField({ origin: 'application' })
   @Expose()
   stock!: number;
 }

@@ -55,14 +55,17 @@ export class Product extends TenantRow {
   name!: string;
 
   @Property({ type: 'decimal', precision: 12, scale: 2, comment: 'With two digits, e.g. "649.00".' })
+  @ToolField({ origin: 'application' })
   @Expose()
   price!: string;
 
   @Enum({ items: () => Currency })
+  @ToolField({ origin: 'application' })
   @Expose()
   currency!: Currency;
 
   @Property({ type: 'integer' })
+  @ToolField({ origin: 'application' })
   @Expose()
   inStock!: number;
 }
@@ -87,6 +90,7 @@ export class Customer extends TenantRow {
   city!: string;
 
   @Property({ type: 'date' })
+  @ToolField({ origin: 'application' })
   @Expose()
   customerSince!: string;
 
@@ -153,18 +157,22 @@ export class Order extends TenantRow {
   customerId!: string;
 
   @Property({ type: 'date' })
+  @ToolField({ origin: 'application' })
   @Expose()
   placedOn!: string;
 
   @Enum({ items: () => OrderStatus })
+  @ToolField({ origin: 'application' })
   @Expose()
   status!: OrderStatus;
 
   @Property({ type: 'decimal', precision: 12, scale: 2 })
+  @ToolField({ origin: 'application' })
   @Expose()
   total!: string;
 
   @Enum({ items: () => Currency })
+  @ToolField({ origin: 'application' })
   @Expose()
   currency!: Currency;
 

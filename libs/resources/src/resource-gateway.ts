@@ -26,6 +26,8 @@ export interface ResourceField {
    * `always` cannot be accepted: a version, a moment of a creation or a change, a column that the database computes.
    */
   readonly isSet?: 'always' | 'unless_given';
+  /** `true` if its value is computed of other columns, or may be: then it tells what they do. */
+  readonly isComputed?: boolean;
   /** The one write in which the ORM takes a value for it. @default both */
   readonly onlyIn?: 'create' | 'update';
   /** The relation to one whose key it is: it is read, and the relation is written. */

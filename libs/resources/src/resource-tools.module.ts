@@ -62,7 +62,7 @@ export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
     private readonly modules: ModuleRef,
     @Optional() private readonly stores?: ToolLoopStores,
   ) {
-    this.shapes = new EntityShapes(gateway);
+    this.shapes = new EntityShapes(gateway, (entity) => this.acceptedOf(entity));
   }
 
   /** @throws {ConfigurationError} With what is wrong in the declarations of all resources. */
@@ -165,6 +165,13 @@ export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
   sharedModels(): readonly EntityModel[] {
     const shared = this.declarations().filter(({ shared: isShared }) => isShared);
     return [...new Set(shared.flatMap(({ entity }) => this.shapes.find(entity)?.model ?? []))];
+  }
+
+  /** The fields that some resource of an entity lets a model write by name. */
+  private acceptedOf(entity: Type): ReadonlySet<string> {
+    const own = this.declarations().filter((declaration) => declaration.entity === entity);
+    const options = own.flatMap((declaration): readonly { readonly accept?: readonly string[] }[] => [...actionsOf(declaration).values()]);
+    return new Set(options.flatMap(({ accept = [] }) => accept));
   }
 
   private declarations(): readonly ResourceDeclaration[] {

@@ -1,7 +1,6 @@
 import type { Type } from '@nestjs/common';
 import type { Finding, JsonObject, RunContext } from '@toolloop/core';
-import type { ToolFieldOptions } from '@toolloop/core/catalog';
-import { describeFields, type ExposedProperty, exposedPropertiesOf, nearestName } from '@toolloop/core/internal';
+import { describeFields, type ExposedProperty, exposedPropertiesOf, type KnownField, nearestName } from '@toolloop/core/internal';
 import type { ToolRefusal, ToolWord } from '@toolloop/core/contracts';
 import { all, EVERYTHING, type FilterShape, Problems, readFilter, type RelatedShape } from './filter.js';
 import type { Condition, EntityModel, ResourceField, ResourceGateway } from './resource-gateway.js';
@@ -36,7 +35,11 @@ export class EntityShapes {
   /** The access of everyone where no policy says otherwise: it is the same for each call of a tool. */
   private open = new WeakMap<EntityShape, WeakMap<AccessTerms, Promise<ResourceAccess>>>();
 
-  constructor(private readonly gateway: ResourceGateway) {}
+  constructor(
+    private readonly gateway: ResourceGateway,
+    /** Returns the fields of an entity that some resource lets a model write. @default none */
+    private readonly acceptedOf: (entity: Type) => ReadonlySet<string> = () => NONE,
+  ) {}
 
   /** Finds an entity; undefined for a class that the ORM does not know. */
   find(entity: Type): EntityShape | undefined {
@@ -68,7 +71,7 @@ export class EntityShapes {
   /** Labels the fields of every entity that was found, for all tools that return it. */
   labelFields(): void {
     for (const shape of this.shapes.values())
-      if (shape) describeFields(shape.model.entity, new Map([...shape.shown].map((name) => [name, shape.ours.has(name) ? OURS : CHOSEN])));
+      if (shape) describeFields(shape.model.entity, new Map([...shape.shown].map((name) => [name, knownOf(name, shape)])));
   }
 
   policyOf(entity: Type): ResourcePolicy | undefined {
@@ -86,11 +89,13 @@ export class EntityShapes {
     );
     const exposed = new Set(visible.map(({ property }) => property));
     const owners = new Set(visible.flatMap((property) => property.field().ownedBy ?? []));
+    const accepted = this.acceptedOf(entity);
     const isOurs = (one: (typeof visible)[number]): boolean => {
       const { property, transforms } = one;
       const { origin } = one.field();
       const column = transforms.length === 0 ? model.fields.get(property) : undefined;
-      return origin === undefined ? column !== undefined && isWrittenByUs(column, model, owners) : origin === 'application';
+      if (origin !== undefined) return origin === 'application';
+      return column !== undefined && (owners.has(property) || (isMadeByStorage(column, model) && !accepted.has(property)));
     };
     return {
       model,
@@ -111,15 +116,24 @@ function isDate(property: ExposedProperty): boolean {
   return shape.kind === 'scalar' && shape.scalar === 'date';
 }
 
-const OURS: ToolFieldOptions = { origin: 'application' };
+const NONE: ReadonlySet<string> = new Set();
 
-/** A column that is not there was not selected: one without a value is null. */
-const CHOSEN: ToolFieldOptions = { absence: 'application' };
+const OURS: KnownField = { origin: 'application' };
 
-/** Tells whether the application writes a column that says nothing of its origin: generated keys, states, amounts, moments, and whose record it is. Anyone may have written a text. */
-function isWrittenByUs({ name, kind, hasDefault }: ResourceField, { key }: EntityModel, owners: ReadonlySet<string>): boolean {
-  if (kind !== 'text' && kind !== 'json') return true;
-  return owners.has(name) || (name === key && hasDefault);
+/** The facts of a column for all tools that return it. One that is not there was not selected: one without a value is null. */
+function knownOf(name: string, { ours, model }: EntityShape): KnownField {
+  if (ours.has(name)) return OURS;
+  const { values, nullable = false } = model.fields.get(name) ?? {};
+  return { absence: 'application', ...(values && { values: nullable ? [...values, null] : values }) };
+}
+
+/**
+ * Tells whether the database or the ORM makes the values of a column that says nothing of its origin: generated keys, versions, and moments of a creation or a change. A column that is computed repeats others, and so may
+ * a text that a hook makes. Anyone may have written all the others: their type says how much they tell, never who wrote them.
+ */
+function isMadeByStorage({ name, kind, isSet, isComputed }: ResourceField, { key }: EntityModel): boolean {
+  if (isSet === undefined || isComputed) return false;
+  return name === key || (kind !== 'text' && kind !== 'json');
 }
 
 /** A resource that was found well. */

@@ -43,7 +43,7 @@ export type ActionParameter = (typeof ACTION_PARAMETERS)[number];
 interface ActionOptions {
   /** Sent to the model. @default a sentence made of the action and the entity */
   readonly description?: string;
-  /** @default as for every tool: private and untrusted */
+  /** @default those of the resource */
   readonly labels?: Partial<ToolLabels>;
 }
 
@@ -120,6 +120,8 @@ export interface ToolResourceOptions {
   readonly namespace: string;
   /** The actions that are tools. @default none */
   readonly actions?: readonly ActionName[] | ResourceActions;
+  /** The labels of the rows, for each action that does not say otherwise: `returns: 'trusted'` where no one from outside wrote any of them. @default as for every tool: private and untrusted */
+  readonly labels?: Pick<Partial<ToolLabels>, 'returns' | 'reads'>;
   /** The policy of the entity's rows, a provider of any module. @default the policy of the run alone decides */
   readonly policy?: Type<ResourcePolicy>;
   /** Set for rows that all tenants share, such as currencies: they can only be read. @default the rows are the tenant's */
@@ -166,17 +168,22 @@ export function resourceOf(type: Type): ResourceDeclaration | undefined {
   return Reflect.getMetadata(RESOURCE_METADATA, type) as ResourceDeclaration | undefined;
 }
 
-/** Returns the options of each action that is declared. */
-export function actionsOf({ actions = [] }: ToolResourceOptions): ReadonlyMap<ActionName, object> {
+/** Returns the options of each action that is declared, with the labels of the resource. */
+export function actionsOf({ actions = [], labels: common }: ToolResourceOptions): ReadonlyMap<ActionName, object> {
   const isList = Array.isArray(actions);
   const given: readonly (readonly [string, unknown])[] = isList ? actions.map((name: string) => [name, true]) : Object.entries(actions);
   return new Map(
     given.flatMap(([name, options]) => {
       const action = ACTION_NAMES.find((one) => one === name);
       if (!action || options === undefined) return [];
-      return [[action, typeof options === 'object' && options !== null ? options : {}] as const];
+      const own: ActionOptions = typeof options === 'object' && options !== null ? options : {};
+      return [[action, isLabels(common) ? { ...own, labels: { ...common, ...own.labels } } : own] as const];
     }),
   );
+}
+
+function isLabels(labels: unknown): labels is NonNullable<ToolResourceOptions['labels']> {
+  return typeof labels === 'object' && labels !== null;
 }
 
 const NAMESPACE: OptionRule<string> = {
@@ -184,11 +191,17 @@ const NAMESPACE: OptionRule<string> = {
   accept: (value) => typeof value === 'string' && /^[\w-]{1,40}$/.test(value),
 };
 
+const LABELS = defineOptions<NonNullable<ToolResourceOptions['labels']>>({
+  returns: oneOf('trusted', 'untrusted'),
+  reads: oneOf('public', 'private'),
+});
+
 /** The options of a resource by itself; what they say of the entity is checked against its model. */
 export const RESOURCE = defineOptions<ResourceDeclaration>({
   entity: needed({ ...CLASS, wanted: 'the class of an entity' }),
   namespace: needed(NAMESPACE),
   actions: CHECKED_BY_USE,
+  labels: optionsOf(LABELS, { isHere: true }),
   policy: CLASS,
   shared: BOOLEAN,
   resolver: BOOLEAN,

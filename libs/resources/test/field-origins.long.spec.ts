@@ -19,8 +19,13 @@ class Ticket {
   @PrimaryKey({ type: 'integer', autoincrement: true }) @Expose() id!: number;
   @Property({ type: 'string', length: 40, hidden: true }) tenant!: Opt<string>;
   @Property({ type: 'string', length: 40 }) @Expose() ownerId!: string;
-  @Enum({ items: () => State, default: State.Open }) @Expose() state!: Opt<State>;
-  @Property({ type: 'decimal', precision: 12, scale: 2, default: '1.00' }) @Expose() credit!: Opt<string>;
+  @Enum({ items: () => State, default: State.Open }) @ToolField({ origin: 'application' }) @Expose() state!: Opt<State>;
+  @Property({ type: 'decimal', precision: 12, scale: 2, default: '1.00' })
+  @ToolField({ origin: 'application' })
+  @Expose()
+  credit!: Opt<string>;
+  @Enum({ items: () => State, default: State.Open }) @Expose() wanted!: Opt<State>;
+  @Property({ type: 'integer', default: 0 }) @Expose() pieces!: Opt<number>;
   @Property({ type: 'integer', default: 0 }) @ToolField({ origin: 'outside' }) @Expose() stars!: Opt<number>;
   @Property({ type: 'string', length: 200 }) @ToolField({ origin: 'actor', ownedBy: 'ownerId' }) @Expose() words!: string;
   @Property({ type: 'string', length: 200 }) @Expose() remark!: string;
@@ -72,7 +77,7 @@ describe('invariant 15: the fields of a row', () => {
   const page = (args: JsonObject): Promise<TicketPage> => shop.read('tickets__read', args);
 
   it.each<[string, JsonObject]>([
-    ['keys, states and amounts', { select: ['id', 'ownerId', 'state', 'credit'] }],
+    ['keys, and states and amounts that the application labels', { select: ['id', 'ownerId', 'state', 'credit'] }],
     ['their own words', { filter: { ownerId: { eq: 'ada' } }, select: ['ownerId', 'words'] }],
     ['a number of rows', { result_type: 'count', filter: { remark: { contains: 'pay' } } }],
     ['the first of many pages', { select: ['state'], sort: [{ field: 'remark' }], limit: 1 }],
@@ -86,6 +91,8 @@ describe('invariant 15: the fields of a row', () => {
     ['the words of another', 'mallory', { filter: { ownerId: { eq: 'ada' } }, select: ['ownerId', 'words'] }],
     ['own words that do not say whose they are', 'ada', { filter: { ownerId: { eq: 'ada' } }, select: ['words'] }],
     ['free text', 'ada', { select: ['remark'] }],
+    ['a state that nothing labels', 'ada', { select: ['wanted'] }],
+    ['an amount that nothing labels', 'ada', { select: ['pieces'] }],
     ['an amount that someone outside gave', 'ada', { select: ['stars'] }],
     ['a list of texts', 'ada', { result_type: 'aggregate', aggregate: { kind: 'list', field: 'remark' } }],
     ['an aggregate that may be of amounts from outside', 'ada', { result_type: 'aggregate', aggregate: { kind: 'max', field: 'stars' } }],

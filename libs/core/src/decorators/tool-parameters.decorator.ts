@@ -207,6 +207,12 @@ export function ToolField(options: ToolFieldOptions): PropertyDecorator {
   };
 }
 
+/** The facts that a library knows of a property beside its decorators. */
+export interface KnownField extends ToolFieldOptions {
+  /** The only values that are written into it, null among them where it may be null: another one counts as text. @default any */
+  readonly values?: readonly (string | null)[];
+}
+
 /** The key under which a class has what is known of its properties beside their decorators. */
 const KNOWN_FIELDS_METADATA = 'toolloop:known-fields';
 
@@ -217,13 +223,13 @@ const KNOWN_FIELDS_METADATA = 'toolloop:known-fields';
  * @example
  * describeFields(Order, new Map([['total', { origin: 'application' }]]));
  */
-export function describeFields(type: Type, fields: ReadonlyMap<string, ToolFieldOptions>): void {
+export function describeFields(type: Type, fields: ReadonlyMap<string, KnownField>): void {
   Reflect.defineMetadata(KNOWN_FIELDS_METADATA, fields, type);
 }
 
 /** Returns what {@link describeFields} said of a property. */
-export function knownFieldOf(type: Type, property: string): ToolFieldOptions | undefined {
-  const fields = Reflect.getMetadata(KNOWN_FIELDS_METADATA, type) as ReadonlyMap<string, ToolFieldOptions> | undefined;
+export function knownFieldOf(type: Type, property: string): KnownField | undefined {
+  const fields = Reflect.getMetadata(KNOWN_FIELDS_METADATA, type) as ReadonlyMap<string, KnownField> | undefined;
   return fields?.get(property);
 }
 

@@ -7,6 +7,7 @@ export { toDirectiveEvent } from '../contracts/directive.js';
 export { SAID_BY_THE_RUN } from '../contracts/loop-request.js';
 export { providerOptionsOf, toolMethodsOf } from '../decorators/tool-metadata.js';
 export { describeFields } from '../decorators/tool-parameters.decorator.js';
+export type { KnownField } from '../decorators/tool-parameters.decorator.js';
 export { isNotOmitted, namespaceIn } from '../discovery/repeated-providers.js';
 export { DurableRuns } from '../contracts/stores.js';
 export type { NamedProfile, RunEntry, RunJournal, RunStateEntry } from '../contracts/stores.js';

@@ -2,9 +2,10 @@ import type { Type } from '@nestjs/common';
 import type { JsonValue } from '@toolloop/protocol';
 import type { JSONSchema7, JSONSchema7TypeName } from 'json-schema';
 import type { ResolvedOutput } from '../decorators/tool-metadata.js';
+import { knownFieldOf } from '../decorators/tool-parameters.decorator.js';
 import { constraintSchema } from './constraints.js';
 import { exposedPropertiesOf, exposesAnything, isVisibleTo, type Kinds, type ScalarKind, shapeFor } from './exposed-properties.js';
-import { LEFT_OUT_BY_APPLICATION, ORIGIN_KEYWORD, OWNER_KEYWORD } from './field-origins.js';
+import { LEFT_OUT_BY_APPLICATION, ORIGIN_KEYWORD, OWNER_KEYWORD, VALUES_KEYWORD } from './field-origins.js';
 import { inputPropertiesOf, type ValidationRule, validationRulesOf } from './property-metadata.js';
 import { type DtoProperty, propertyDefaultsOf, type PropertyProblem, type PropertySchema, propertySchema } from './property-schema.js';
 import { type Conversion, dateToJson, scalarOfInstance, scalarToJson } from './reveal.js';
@@ -222,9 +223,11 @@ class Definitions {
       const owner = ownedBy !== undefined && { [OWNER_KEYWORD]: nameOf(ownedBy) };
       const typed = this.propertySchema(shapeFor(property, 'model'));
       const values = property.transforms.length === 0 && !('items' in typed) && !typed.$ref ? listed.get(property.property) : undefined;
+      const known = property.transforms.length === 0 ? knownFieldOf(type, property.property)?.values : undefined;
       const schema = {
         ...typed,
         ...(values && { enum: values }),
+        ...(known && { [VALUES_KEYWORD]: known }),
         ...(origin && { [ORIGIN_KEYWORD]: origin }),
         ...owner,
         ...(absence && LEFT_OUT_BY_APPLICATION),

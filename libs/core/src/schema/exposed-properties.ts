@@ -287,7 +287,7 @@ function kindsIn({ options }: DeclaredType): Kinds | undefined {
 function fieldOf(type: Type, property: string): ToolFieldOptions {
   const rules = validationRulesOf(type).filter((rule) => rule.property === property && rule.field);
   const own = rules.at(-1)?.field?.options ?? {};
-  const { absence, ...known } = { absence: undefined, ...knownFieldOf(type, property) };
+  const { absence, values: _values, ...known } = { absence: undefined, values: undefined, ...knownFieldOf(type, property) };
   return { ...(own.origin === undefined && known), ...(absence && { absence }), ...own };
 }
 

@@ -11,6 +11,9 @@ export const OWNER_KEYWORD = 'x-toolloop-owned-by';
 /** The keyword of a property that the application leaves out, where it is not there: then that tells nothing from outside. */
 export const ABSENCE_KEYWORD = 'x-toolloop-absence';
 
+/** The keyword of a value that is one of these as far as its writer keeps to them: unlike `enum` it refuses no other, which then counts as text. */
+export const VALUES_KEYWORD = 'x-toolloop-values';
+
 /** The schema of any value that someone else may have written, if the application has not left it out. */
 export const LEFT_OUT_BY_APPLICATION: JSONSchema7 = Object.assign<JSONSchema7, object>({}, { [ABSENCE_KEYWORD]: 'application' });
 
@@ -350,8 +353,10 @@ function isClosed(schema: JSONSchema7): boolean {
   return only === 'boolean' || ((only === 'number' || only === 'integer') && numberBits(schema) !== undefined);
 }
 
-function listedIn({ enum: values, const: only }: JSONSchema7): readonly unknown[] | undefined {
-  return values ?? (only === undefined ? undefined : [only]);
+function listedIn(schema: JSONSchema7): readonly unknown[] | undefined {
+  const { enum: values, const: only } = schema;
+  const known: unknown = Reflect.get(schema, VALUES_KEYWORD);
+  return values ?? (only === undefined ? undefined : [only]) ?? (Array.isArray(known) ? known : undefined);
 }
 
 /** The most bits of a number that counts as a number; a wider one could hold a message. */

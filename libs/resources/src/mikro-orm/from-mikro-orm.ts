@@ -90,6 +90,7 @@ function toField(property: EntityProperty, relation: string | undefined): Resour
     ...(relation !== undefined && { keyOf: relation }),
     hasDefault: hasDefault(property),
     ...setTermsOf(kind, property),
+    ...(isComputed(property) && { isComputed: true }),
     ...(isImprecise(kind, property) && { imprecise: true }),
   };
 }
@@ -146,6 +147,12 @@ function setTermsOf(kind: FieldKind, property: EntityProperty): Pick<ResourceFie
   const isHooked = onCreate !== undefined || isExpression(property);
   if (isHooked && isMoment(kind)) return { isSet: 'always' };
   return isHooked || autoincrement ? { isSet: 'unless_given' } : {};
+}
+
+/** Tells whether a value is made of others of its row: by an expression of the database, or by a hook that is given the row. */
+function isComputed({ generated, onCreate, onUpdate }: EntityProperty): boolean {
+  const isExpressionOfRow = generated !== undefined && !/\bidentity\b/i.test(String(generated));
+  return isExpressionOfRow || [onCreate, onUpdate].some((hook) => hook !== undefined && hook.length > 0);
 }
 
 /** Tells whether a default is computed by the database: MikroORM has a raw one of every value, quoted where it is a text. */

@@ -70,6 +70,7 @@ function toField(column: ColumnMetadata): ResourceField {
     ...(relationMetadata && relationMetadata.propertyName !== name && { keyOf: relationMetadata.propertyName }),
     hasDefault: hasDefault(column),
     ...setTermsOf(kind, column),
+    ...(isComputed(column) && { isComputed: true }),
     ...(isImprecise(kind, column) && { imprecise: true }),
   };
 }
@@ -132,6 +133,12 @@ function setTermsOf(kind: FieldKind, column: ColumnMetadata): Pick<ResourceField
   if (isSetAlways(column) || (isMoment(kind) && isExpression(column))) return { isSet: 'always' };
   if (isInsert !== isUpdate) return { onlyIn: isInsert ? 'create' : 'update' };
   return isGenerated || isExpression(column) ? { isSet: 'unless_given' } : {};
+}
+
+/** Tells whether a value is made of others of its row by the database, or by something that neither it nor TypeORM knows. */
+function isComputed({ generatedType, asExpression, isInsert, isUpdate, isCreateDate, isVersion }: ColumnMetadata): boolean {
+  const isOfOthers = !isInsert && !isUpdate && !isCreateDate && !isVersion;
+  return generatedType !== undefined || asExpression !== undefined || isOfOthers;
 }
 
 function isSetAlways(column: ColumnMetadata): boolean {
