@@ -170,8 +170,10 @@ export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
   /** The fields that some resource of an entity lets a model write by name. */
   private acceptedOf(entity: Type): ReadonlySet<string> {
     const own = this.declarations().filter((declaration) => declaration.entity === entity);
-    const options = own.flatMap((declaration): readonly { readonly accept?: readonly string[] }[] => [...actionsOf(declaration).values()]);
-    return new Set(options.flatMap(({ accept = [] }) => accept));
+    const accepted = new Set<string>();
+    for (const declaration of own)
+      for (const { accept = [] } of actionsOf(declaration).values()) for (const name of accept) accepted.add(name);
+    return accepted;
   }
 
   private declarations(): readonly ResourceDeclaration[] {

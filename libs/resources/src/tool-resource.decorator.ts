@@ -168,15 +168,18 @@ export function resourceOf(type: Type): ResourceDeclaration | undefined {
   return Reflect.getMetadata(RESOURCE_METADATA, type) as ResourceDeclaration | undefined;
 }
 
+/** The options of some action. */
+type GivenOptions = ActionOptions & Pick<InputOptions, 'accept'>;
+
 /** Returns the options of each action that is declared, with the labels of the resource. */
-export function actionsOf({ actions = [], labels: common }: ToolResourceOptions): ReadonlyMap<ActionName, object> {
+export function actionsOf({ actions = [], labels: common }: ToolResourceOptions): ReadonlyMap<ActionName, GivenOptions> {
   const isList = Array.isArray(actions);
   const given: readonly (readonly [string, unknown])[] = isList ? actions.map((name: string) => [name, true]) : Object.entries(actions);
   return new Map(
     given.flatMap(([name, options]) => {
       const action = ACTION_NAMES.find((one) => one === name);
       if (!action || options === undefined) return [];
-      const own: ActionOptions = typeof options === 'object' && options !== null ? options : {};
+      const own: GivenOptions = typeof options === 'object' && options !== null ? options : {};
       return [[action, isLabels(common) ? { ...own, labels: { ...common, ...own.labels } } : own] as const];
     }),
   );

@@ -139,10 +139,10 @@ export function saysWhoseColumnsAre(orm: Orm): void {
   });
 
   it('are all the application’s where the resource as a whole vouches for them, and an action may say more', () => {
-    const labelsOf = (tool: string): unknown => app.module.get(ToolCatalog).find(tool)?.spec.labels;
-    expect(labelsOf('forms__read')).toMatchObject({ returns: 'untrusted' });
-    expect(labelsOf('vouched__read')).toMatchObject({ returns: 'trusted', reads: 'private' });
-    expect(labelsOf('vouched__update')).toMatchObject({ returns: 'trusted', reads: 'public' });
+    const catalog: ToolCatalog = app.module.get(ToolCatalog);
+    expect(catalog.find('forms__read')?.spec.labels).toMatchObject({ returns: 'untrusted' });
+    expect(catalog.find('vouched__read')?.spec.labels).toMatchObject({ returns: 'trusted', reads: 'private' });
+    expect(catalog.find('vouched__update')?.spec.labels).toMatchObject({ returns: 'trusted', reads: 'public' });
   });
 }
 

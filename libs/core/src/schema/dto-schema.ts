@@ -4,7 +4,15 @@ import type { JSONSchema7, JSONSchema7TypeName } from 'json-schema';
 import type { ResolvedOutput } from '../decorators/tool-metadata.js';
 import { knownFieldOf } from '../decorators/tool-parameters.decorator.js';
 import { constraintSchema } from './constraints.js';
-import { exposedPropertiesOf, exposesAnything, isVisibleTo, type Kinds, type ScalarKind, shapeFor } from './exposed-properties.js';
+import {
+  type ExposedProperty,
+  exposedPropertiesOf,
+  exposesAnything,
+  isVisibleTo,
+  type Kinds,
+  type ScalarKind,
+  shapeFor,
+} from './exposed-properties.js';
 import { LEFT_OUT_BY_APPLICATION, ORIGIN_KEYWORD, OWNER_KEYWORD, VALUES_KEYWORD } from './field-origins.js';
 import { inputPropertiesOf, type ValidationRule, validationRulesOf } from './property-metadata.js';
 import { type DtoProperty, propertyDefaultsOf, type PropertyProblem, type PropertySchema, propertySchema } from './property-schema.js';
@@ -223,11 +231,10 @@ class Definitions {
       const owner = ownedBy !== undefined && { [OWNER_KEYWORD]: nameOf(ownedBy) };
       const typed = this.propertySchema(shapeFor(property, 'model'));
       const values = property.transforms.length === 0 && !('items' in typed) && !typed.$ref ? listed.get(property.property) : undefined;
-      const known = property.transforms.length === 0 ? knownFieldOf(type, property.property)?.values : undefined;
       const schema = {
         ...typed,
         ...(values && { enum: values }),
-        ...(known && { [VALUES_KEYWORD]: known }),
+        ...knownValuesOf(type, property),
         ...(origin && { [ORIGIN_KEYWORD]: origin }),
         ...owner,
         ...(absence && LEFT_OUT_BY_APPLICATION),
@@ -284,6 +291,12 @@ class Definitions {
     for (let count = 2; this.schemas.has(name); count += 1) name = `${wanted}_${count}`;
     return name;
   }
+}
+
+/** Returns the values that a library knows of a property, unless a transform makes others of them. */
+function knownValuesOf(type: Type, { property, transforms }: ExposedProperty): object {
+  const values = transforms.length === 0 ? knownFieldOf(type, property)?.values : undefined;
+  return values ? { [VALUES_KEYWORD]: values } : {};
 }
 
 /** Returns the values that `@IsIn()` and `@IsEnum()` list for properties of a class, and null, which any property may be. */

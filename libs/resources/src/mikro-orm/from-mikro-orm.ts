@@ -151,7 +151,7 @@ function setTermsOf(kind: FieldKind, property: EntityProperty): Pick<ResourceFie
 
 /** Tells whether a value is made of others of its row: by an expression of the database, or by a hook that is given the row. */
 function isComputed({ generated, onCreate, onUpdate }: EntityProperty): boolean {
-  const isExpressionOfRow = generated !== undefined && !/\bidentity\b/i.test(String(generated));
+  const isExpressionOfRow = generated !== undefined && !(typeof generated === 'string' && /\bidentity\b/i.test(generated));
   return isExpressionOfRow || [onCreate, onUpdate].some((hook) => hook !== undefined && hook.length > 0);
 }
 
