@@ -30,7 +30,7 @@ import {
 import { preflightOf } from './preview.js';
 import { readArguments, readInput } from './read-arguments.js';
 import { deniedToolMessage, denialOf, limitsOf, type ToolResolution, withWord } from './resolve-tool.js';
-import { hashOfForm, shownFormOf } from './shown-form.js';
+import { hashShownForm } from './shown-form.js';
 
 /** The services of stage 4. */
 export interface AuthorisationParts {
@@ -152,7 +152,7 @@ export class Authorisation {
   /** The input that a person said yes to; undefined where the answer came while the run waited. */
   private async approved(call: JudgedCall): Promise<ReadArguments | undefined> {
     const { decision, scope, request } = call;
-    if (scope.approvals.covers(decision, hashOfForm(shownFormOf(call.tool)))) return this.letIn(call);
+    if (scope.approvals.covers(decision, hashShownForm(call.tool))) return this.letIn(call);
     await scope.journal?.kept(); // what a person is asked about is known to the process that continues the run
     const question = { ...questionFor(decision), standing: scope.approvals.stoodFor(coveredBy(decision, call.tool)) };
     const asked = await this.parts.approvals.findSame(scope.approvals.askedBy(request.call.toolCallId), call, question);
@@ -311,7 +311,7 @@ function judge<From extends ReadCall>(
 /** Decides with what people trust in this run, and where a person would be asked without it names the approval since which none is. */
 function decideTrusting({ tool, scope }: ReadCall, subject: PolicySubject & { readonly call: PolicyCall }): Decision {
   const { policies, approvals } = scope;
-  const form = hashOfForm(shownFormOf(tool));
+  const form = hashShownForm(tool);
   const given = approvals.endorsed.filter((one) => one.form === undefined || one.form === form);
   const all = given.map((one) => one.endorsed);
   const trusting = (endorsed = all): Decision => decide(policies, { ...subject, call: { ...subject.call, endorsed } });
@@ -322,7 +322,7 @@ function decideTrusting({ tool, scope }: ReadCall, subject: PolicySubject & { re
 }
 
 function assertAskable({ tool, scope, decision }: JudgedCall): void {
-  if (scope.performing && scope.approvals.isOfAnother(hashOfForm(shownFormOf(tool)))) throw CallFailure.of('approval_denied', OTHER_TOOL);
+  if (scope.performing && scope.approvals.isOfAnother(hashShownForm(tool))) throw CallFailure.of('approval_denied', OTHER_TOOL);
   const why = unaskableReason(scope);
   if (why !== undefined)
     throw CallFailure.of('approval_denied', `The call was not made. It needs a person's approval: ${decision.reason} ${why}`);
@@ -379,7 +379,7 @@ function questionFor({ reason, rule, policyVersion, endorsable, approval: terms 
 
 /** Returns the calls that a yes to one of them covers, if its approver says so: under the rule of this version of the policy, and of the tool as it is. */
 export function coveredBy({ rule, policyVersion }: Pick<Decision, 'rule' | 'policyVersion'>, tool: Tool): CoveredCalls {
-  return { declaredId: tool.spec.declaredId, rule: `${policyVersion} ${rule}`, form: hashOfForm(shownFormOf(tool)) };
+  return { declaredId: tool.spec.declaredId, rule: `${policyVersion} ${rule}`, form: hashShownForm(tool) };
 }
 
 function asRecord(value: unknown): object {

@@ -20,7 +20,7 @@ import type { CallPerformer } from './perform.js';
 import { asked, type CallPreview } from './preview.js';
 import { readArguments } from './read-arguments.js';
 import { limitsOf, type ToolResolution } from './resolve-tool.js';
-import { hashOfForm, shownFormOf } from './shown-form.js';
+import { hashShownForm } from './shown-form.js';
 import type { ExecutionOptions } from '../contracts/tool-call.js';
 
 /** The services of {@link CallRehearsal}. */
@@ -258,7 +258,7 @@ function keptCall(
     ...(input.outside && { outside: input.outside }),
     index: request.index,
     terms: isAsked ? termsOf(decision) : [],
-    form: hashOfForm(shownFormOf(tool)),
+    form: hashShownForm(tool),
     ...(before && { before }),
   };
 }

@@ -16,9 +16,9 @@ export function shownFormOf({ spec, presentation }: Pick<Tool, 'spec' | 'present
   };
 }
 
-/** Returns the hash of a form, where no difference has to be told. */
-export function hashOfForm(form: ShownForm): string {
-  return sha256(canonicalDeclaration(form));
+/** Hashes the form of a tool, where no difference has to be told. */
+export function hashShownForm(tool: Pick<Tool, 'spec' | 'presentation'>): string {
+  return sha256(canonicalDeclaration(shownFormOf(tool)));
 }
 
 /** Tells whether two forms are the same. One that was never kept is that of no tool. */

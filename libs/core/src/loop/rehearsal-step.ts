@@ -4,7 +4,7 @@ import { isUsable, type PendingAnswer, type PendingOf } from '../contracts/pendi
 import { unaskableReason } from '../execution/approvals.js';
 import { CallFailure, Interruption } from '../execution/call-failure.js';
 import { CallPending, type ExecutionScope, type PlacedCall, type ToolOutcome } from '../execution/call.js';
-import { hashOfForm, shownFormOf } from '../execution/shown-form.js';
+import { hashShownForm } from '../execution/shown-form.js';
 import type { ToolRunner } from '../execution/tool-runner.js';
 import type { KeptCall, RunRehearsal } from '../pending/run-rehearsal.js';
 import { RunApprovals } from '../policy/rules.js';
@@ -211,7 +211,7 @@ function tookPlace({ status, error }: ToolInvocationRecord): boolean {
 function toolChangeIn({ changes }: RunRehearsal, { toolset }: LoopState): RehearsalChange | undefined {
   const changed = changes.find(({ shown, form }) => {
     const tool = toolset.findCallable(shown.tool);
-    return tool !== undefined && form !== hashOfForm(shownFormOf(tool));
+    return tool !== undefined && form !== hashShownForm(tool);
   });
   return changed && { toolCallId: changed.shown.toolCallId, declaredId: changed.shown.declaredId, isTool: true };
 }
