@@ -21,7 +21,6 @@ import {
   UnauthorizedException,
   UseFilters,
   UseGuards,
-  ValidationPipe,
 } from '@nestjs/common';
 import { HttpAdapterHost, ModuleRef } from '@nestjs/core';
 import type { OperatorAction } from '@toolloop/core/policy';
@@ -34,6 +33,7 @@ import {
   MayBeAbsent,
   ROUTED_ACTIONS,
   ShallowBodies,
+  STRICT,
   ToolLoopExceptionFilter,
 } from '@toolloop/http';
 import { isRecord } from '@toolloop/protocol';
@@ -57,8 +57,6 @@ const CONTENT_POLICY = [
   "form-action 'none'",
   "frame-ancestors 'none'",
 ].join('; ');
-
-const STRICT = new ValidationPipe({ transform: true, whitelist: true, forbidNonWhitelisted: true });
 
 /** The name and the password that a person types, or the token of a link. */
 export class WayIn {

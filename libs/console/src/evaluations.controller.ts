@@ -13,12 +13,11 @@ import {
   Post,
   UseFilters,
   UseGuards,
-  ValidationPipe,
 } from '@nestjs/common';
 import { PendingService } from '@toolloop/core';
 import { ActorIdentity, Logger, Operators, parseJson } from '@toolloop/core/internal';
 import { RunService } from '@toolloop/core/runs';
-import { type Caller, CallerGuard, CurrentCaller, MayBeAbsent, ToolLoopExceptionFilter } from '@toolloop/http';
+import { type Caller, CallerGuard, CurrentCaller, MayBeAbsent, STRICT, ToolLoopExceptionFilter } from '@toolloop/http';
 import { type EvalReport, isRecord, type Verdict } from '@toolloop/protocol';
 import { IsIn, IsString, MaxLength } from 'class-validator';
 import { CONSOLE_OPTIONS, type ConsoleOptions, type EvalResult, type VerdictKeeper } from './console-options.js';
@@ -190,8 +189,6 @@ export class Evaluations {
     if (!answer) throw new ConflictException({ code: 'not_decided', message: 'The approval was not decided yet.' });
   }
 }
-
-const STRICT = new ValidationPipe({ transform: true, whitelist: true, forbidNonWhitelisted: true });
 
 /** The routes of the page for evaluations, below its own path: they are about files of the application, which no other client needs. */
 @Controller()

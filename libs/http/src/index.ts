@@ -1,5 +1,5 @@
 export { ShallowBodies } from './body-depth.js';
-export { CallerGuard, Callers, CurrentCaller } from './caller.js';
+export { CallerGuard, Callers, CurrentCaller, STRICT } from './caller.js';
 export type { CallerSource } from './caller.js';
 export { toHttpError, ToolLoopExceptionFilter } from './exception-filter.js';
 export type { ErrorBody, HttpError } from './exception-filter.js';
