@@ -57,7 +57,7 @@ class Flags {
   @IsOptional() @IsBoolean() isUrgent = false;
 }
 class Code {
-  @Matches(/^(?!X)[A-Z]{3}$/) code!: string;
+  @MaxLength(3) @Matches(/^(?!X)[A-Z]{3}$/) code!: string;
 }
 class Amount {
   @IsNumber() @Min(0) amount!: number;
@@ -82,7 +82,12 @@ function providerOf(input: Type): Type {
   @Injectable()
   @ToolProvider({ namespace: input.name.toLowerCase() })
   class Tools {
-    @LlmTool({ description: 'Takes it.', effect: 'read_only', reveal: 'all' })
+    @LlmTool({
+      description: 'Takes it.',
+      effect: 'read_only',
+      reveal: 'all',
+      patterns: { engine: 'backtracking', reason: 'Codes of three letters.' },
+    })
     take(given: unknown): string {
       seen.push({ ...(given as object) });
       return 'Taken.';

@@ -89,7 +89,11 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
       ...this.subRunFindings(entries),
     );
     if (findings.length > 0) throw new ConfigurationError([...findings, ...this.sources.missing()]);
-    const warnings = [...immediateEffectFindings(declarers, this.settings.options.directives, 'warn'), ...exploration.warnings];
+    const warnings = [
+      ...immediateEffectFindings(declarers, this.settings.options.directives, 'warn'),
+      ...exploration.warnings,
+      ...contributed.warnings,
+    ];
     this.warnOf(warnings);
     this.catalog.report('declarations', warnings);
     // What a sub-run may do is known once all that it may use is.

@@ -31,6 +31,7 @@ export type {
   IdempotencyScope,
   InputReading,
   MeantCall,
+  PatternAllowance,
   Rehydrate,
   ReservedAllowance,
   ResultProjector,

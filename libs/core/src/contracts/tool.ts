@@ -48,6 +48,12 @@ export interface ReservedAllowance {
   readonly reason: string;
 }
 
+/** Leave for the patterns of a tool's arguments that the linear engine cannot run, and why. */
+export interface PatternAllowance {
+  readonly engine: 'backtracking';
+  readonly reason: string;
+}
+
 /** The meaning of a call over a surface: a method of one instance, and the arguments for its own tool. */
 export interface MeantCall {
   readonly declaredId: string;
@@ -214,6 +220,11 @@ export interface ToolSettings {
   readonly humanReadable?: (result: JsonValue) => string;
   /** Reserved argument names that this tool may declare nevertheless, and why; the audit records the reason with every call. */
   readonly allowReserved?: ReservedAllowance;
+  /**
+   * Lets patterns of its arguments backtrack that the linear engine cannot run, such as those with look-around, and says why: `{ engine: 'backtracking', reason: 'Short codes.' }`. Each such text
+   * needs a `maxLength`; the audit records the reason with every call. Ignored in a tool of a source. @default such a pattern stops the start
+   */
+  readonly patterns?: PatternAllowance;
   /** Leaves interceptors of Nest out, beside those that `forRoot` leaves out of every tool. @default all that apply to the method run */
   readonly interceptors?: InterceptorOptions;
 }
@@ -226,6 +237,15 @@ const NO_REASON: OptionRule<string> = {
 };
 
 const ALLOWANCE = defineOptions<ReservedAllowance>({ arguments: needed(listOf(TEXT, 'a list of names')), reason: needed(NO_REASON) });
+
+const PATTERNS = defineOptions<PatternAllowance>({
+  engine: needed(oneOf('backtracking')),
+  reason: needed({
+    ...NO_REASON,
+    problem: () => 'It lets patterns backtrack, but gives no reason.',
+    remedy: () => "Say why: patterns: { engine: 'backtracking', reason }. The reason is kept for later reviews.",
+  }),
+});
 
 const EXCEPT: OptionRule<InterceptorOptions['except']> = {
   wanted: 'a list of interceptor classes: [ResponseWrapper]',
@@ -282,6 +302,7 @@ export const TOOL_SETTINGS = defineOptions<ToolSettings>(
     presentation: optionsOf(PRESENTATION, { isHere: true }),
     humanReadable: FUNCTION,
     allowReserved: optionsOf(ALLOWANCE, { isHere: true }),
+    patterns: optionsOf(PATTERNS, { isHere: true }),
     interceptors: optionsOf(INTERCEPTORS),
   },
   { wording: ITS },

@@ -185,7 +185,7 @@ export interface ClientDeclaration {
 /** A tool that the client of a run calls: what it opens, picks or measures there. */
 export interface ClientToolDeclaration<Input = unknown> extends Pick<
   RawToolDeclaration<Input>,
-  'id' | 'description' | 'effect' | 'input' | 'when' | 'canCall' | 'preflight' | 'preview' | 'presentation'
+  'id' | 'description' | 'effect' | 'input' | 'when' | 'canCall' | 'preflight' | 'preview' | 'presentation' | 'patterns'
 > {
   /** The form of its result: a DTO class, a Standard Schema or a JSON Schema. @default any JSON */
   readonly output?: RawInput;
@@ -230,7 +230,7 @@ export interface SubRunInput {
 
 type ToolHalf<Input> = Pick<
   RawToolDeclaration<Input>,
-  'id' | 'description' | 'when' | 'timeoutMs' | 'concurrency' | 'canCall' | 'preflight' | 'preview' | 'presentation'
+  'id' | 'description' | 'when' | 'timeoutMs' | 'concurrency' | 'canCall' | 'preflight' | 'preview' | 'presentation' | 'patterns'
 >;
 
 /** All options of the tool itself, so that a new one does not compile until it is taken out of those of the run. */
@@ -278,9 +278,10 @@ export function subRunTool<Input = SubRunInput>(declaration: SubRunToolDeclarati
     preflight,
     preview,
     presentation,
+    patterns,
     ...profile
   } = declaration;
-  const given: OptionsOfTool<Input> = { when, timeoutMs, concurrency, canCall, preflight, preview, presentation };
+  const given: OptionsOfTool<Input> = { when, timeoutMs, concurrency, canCall, preflight, preview, presentation, patterns };
   const said = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   // What its calls may do is decided call by call, by what both runs have read: the sub-run itself takes and gives nothing.
   const labels = { returns: 'untrusted', reads: 'private', egress: false, accepts: { untrusted: true, private: true } } as const;

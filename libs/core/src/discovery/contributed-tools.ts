@@ -157,7 +157,7 @@ export interface CopiedContribution extends Contribution {
  */
 export function copyContribution(given: Tool, rules: ContributionRules): CopiedContribution {
   const at = placeOf(given);
-  if (given.origin.trusted) return { at, tool: withoutNulls(given), problems: [], notes: [], values: 0 };
+  if (given.origin.trusted) return { at, tool: withoutNulls(withoutAllowance(given)), problems: [], notes: [], values: 0 };
   try {
     return { at, problems: [], ...distrusted(given, rules) };
   } catch (error) {
@@ -167,13 +167,19 @@ export function copyContribution(given: Tool, rules: ContributionRules): CopiedC
   }
 }
 
-/** Checks a copied tool, and compiles its schemas; the patterns of an untrusted one run in linear time only. */
+/** Checks a copied tool, and compiles its schemas; its patterns run in linear time or are not applied. */
 export function checkContribution({ at, tool, problems: known, notes }: Contribution, rules: ContributionRules): Contribution {
   if (known.length > 0) return { at, tool, problems: known, notes: [] };
-  const { spec, input, origin } = tool;
-  if (!origin.trusted) rules.validators.distrust(spec.inputSchema, input.schema, spec.outputSchema);
+  const { spec, input } = tool;
+  rules.validators.distrust(spec.inputSchema, input.schema, spec.outputSchema);
   const problems = contributedFindings(tool, rules);
   return { at, tool, problems, notes: problems.length > 0 ? [] : [...notes, ...unappliedFindings(tool, rules)] };
+}
+
+/** Leaves out what lets patterns backtrack: those of a source never do. */
+function withoutAllowance(given: Tool): Tool {
+  const { patterns, ...tool } = given;
+  return patterns === undefined ? given : tool;
 }
 
 /** Reads the unions with null in the input of a tool, see {@link withoutNullUnions}. */
@@ -194,7 +200,7 @@ function distrusted(
   given: Tool,
   { reservedArguments, validators }: ContributionRules,
 ): Pick<CopiedContribution, 'tool' | 'notes' | 'values'> {
-  const { presentation: _, instructions: _more, ...rest } = given;
+  const { presentation: _, instructions: _more, ...rest } = withoutAllowance(given);
   const { outputSchema, ...spec } = rest.spec;
   const { input } = rest;
   const asked = withoutReserved(spec.inputSchema, reservedArguments);

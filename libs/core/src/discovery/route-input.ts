@@ -22,6 +22,7 @@ import {
   parameterSchema,
   withoutAllowed,
 } from '../schema/tool-input.js';
+import { type BacktrackingFinding, backtrackingIn } from '../schema/subset.js';
 import { handlerOf } from './nest-layers.js';
 
 /** The parts of a request that hold arguments, under the names that they have in it. */
@@ -95,6 +96,7 @@ interface Piece {
 
 class RouteCompilation {
   private readonly findings: Finding[] = [];
+  private readonly backtracking: BacktrackingFinding[] = [];
   private readonly path: string;
   private readonly verb: string;
   private readonly partOf = new Map<string, RoutePart>();
@@ -122,6 +124,7 @@ class RouteCompilation {
     return {
       input: { ...compiled.input, hidden },
       findings: [...this.findings, ...compiled.findings],
+      backtracking: this.backtracking,
       request: (args, tenant) => this.request(args, tenant),
     };
   }
@@ -177,8 +180,9 @@ class RouteCompilation {
       );
       return [];
     }
-    const { input, findings } = compileDtoInput({ at: this.handler.at, reserved: [], type: designType });
+    const { input, findings, backtracking = [] } = compileDtoInput({ at: this.handler.at, reserved: [], type: designType });
     this.findings.push(...findings);
+    this.backtracking.push(...backtracking);
     return [{ part, schema: input.schema, codec: input }];
   }
 
@@ -199,6 +203,7 @@ class RouteCompilation {
       for (const { name } of unknown)
         this.say(`Its path "${this.path}" has no parameter "${name}".`, `Write it as ":${name}" in the path.`);
     }
+    this.backtracking.push(...backtrackingIn(this.handler.at, schema));
     return [{ part: first.part, schema }];
   }
 

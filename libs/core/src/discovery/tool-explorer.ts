@@ -137,7 +137,7 @@ export class ToolExplorer {
       tools,
       entities: entities.registry,
       sources: this.instancesOf(ToolSource),
-      warnings: [...providerWarnings(this.discovery.getProviders(), declaresTools), ...compiler.warnings],
+      warnings: providerWarnings(this.discovery.getProviders(), declaresTools),
       findings: [
         ...findings,
         ...resolvers.findings,

@@ -22,7 +22,7 @@ import { compileRawInput, isStandardSchema } from '../schema/raw-input.js';
 import { resultSchemaFindings } from '../schema/field-origins.js';
 import type { ProjectionCompiler } from '../schema/result-projection.js';
 import { compileReveal } from '../schema/reveal.js';
-import { declaredFindings, patternWarnings } from '../schema/subset.js';
+import { backtrackingIn, declaredFindings, patternFindings } from '../schema/subset.js';
 import { argumentsOf, callMethod, type CompiledInput, compileToolInput, withoutAllowed } from '../schema/tool-input.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import { compileDirective, directiveFindings } from './directive-compiler.js';
@@ -81,9 +81,6 @@ export interface DeclarationRules {
 
 /** Turns a decorated method into a template, or into the findings that keep it from being one. */
 export class ToolTemplateCompiler {
-  /** Findings in the tools that were compiled, which keep nothing from starting. */
-  readonly warnings: Finding[] = [];
-
   constructor(
     private readonly projections: ProjectionCompiler,
     private readonly rules: DeclarationRules,
@@ -124,7 +121,7 @@ export class ToolTemplateCompiler {
     const input = compileRawInput({ at, reserved, input: declared }, this.validators);
     const call: ToolTemplate['call'] = (_target, built, context) => execute(built, context);
     const { template, ...compiled } = this.assemble({ at, declaredId: id, options, input, call, hooks });
-    const side = client && compileClientSide(at, client, this.validators);
+    const side = client && compileClientSide(at, client, this.validators, options.patterns !== undefined);
     const findings = [
       ...RAW_TOOL.findings(declaration, at),
       ...askFindings(at, options.effect, codeOfRaw(raw)),
@@ -138,15 +135,18 @@ export class ToolTemplateCompiler {
     const { at, options, input, hooks } = parts;
     const output = this.compileOutput(at, options);
     const { returns } = output;
-    const unfit = declaredFindings(at, input.input.schema, this.validators, true); // which compiles it for the first time
-    if (unfit.length === 0) this.warnings.push(...(input.warnings ?? patternWarnings(at, input.input.schema)));
+    const { schema } = input.input;
+    const backtracking = input.backtracking ?? backtrackingIn(at, schema);
+    if (backtracking.length > 0) this.validators.letBacktrack(schema); // those that may not are findings
+    const unfit = declaredFindings(at, schema, this.validators, true); // which compiles it for the first time
     const findings = [
       ...directiveFindings(at, options.directive, { ...options, ...input, preview: hooks.preview, isOfEntity: isEntityTool(parts) }),
-      ...decisiveFindings(at, options.labels, input.input.schema),
+      ...decisiveFindings(at, options.labels, schema),
       ...(options.unlisted === true && isEntityTool(parts) ? [{ at, ...COMES_WITH_RESULT }] : []),
       ...input.findings,
       ...output.findings,
       ...unfit,
+      ...patternFindings(backtracking, options.patterns !== undefined),
     ];
     return { template: toTemplate(parts, options, output), returns, findings };
   }
@@ -257,11 +257,15 @@ function toTemplate(
   };
 }
 
+/** A compiled input, of which the schema alone is needed. */
+type PlainInput = Omit<CompiledInput, 'input'> & { readonly input: Pick<ToolInputCodec, 'schema'> };
+
 /** Compiles the part of a tool that the client does: the schema of its result. */
 function compileClientSide(
   at: string,
   { output, expiresAfterMs }: ClientDeclaration,
   validators: SchemaValidators,
+  mayBacktrack: boolean,
 ): { readonly client: ClientSide; readonly findings: readonly Finding[] } {
   const remedy = 'Give whole milliseconds above 0, or leave it out for ten minutes.';
   const isWrong = !Number.isSafeInteger(expiresAfterMs) || expiresAfterMs < 1;
@@ -269,12 +273,14 @@ function compileClientSide(
   if (output === undefined) return { client: { expiresAfterMs }, findings: timing };
   // A schema of anything but an object is taken as it is.
   const isPlain = isRecord(output) && output['type'] !== 'object' && !isStandardSchema(output);
-  const { input, findings } = isPlain
+  const { input, findings, backtracking }: PlainInput = isPlain
     ? { input: { schema: output }, findings: [] }
     : compileRawInput({ at, reserved: [], input: output }, validators);
+  const patterns = patternFindings(backtracking ?? backtrackingIn(at, input.schema), mayBacktrack);
+  validators.letBacktrack(input.schema);
   const broken = validators.problemWith(input.schema);
   const unusable = broken === undefined ? [] : [{ at, problem: `Its output cannot be checked: ${broken}.`, remedy: 'Correct the schema.' }];
-  return { client: { resultSchema: input.schema, expiresAfterMs }, findings: [...timing, ...findings, ...unusable] };
+  return { client: { resultSchema: input.schema, expiresAfterMs }, findings: [...timing, ...findings, ...patterns, ...unusable] };
 }
 
 function isEntityTool({ declaredId }: Pick<ToolParts, 'declaredId'>): boolean {

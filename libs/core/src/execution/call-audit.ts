@@ -120,11 +120,12 @@ const REPLACED = 'The run knows its actor: guards that find out who asks by a he
 
 const NOTHING: readonly AuditEvent[] = [];
 
-function optOutsOf({ tool: { allowReserved, replacedGuards }, scope: { vouchedFor } }: ReadCall): readonly AuditEvent[] {
-  if (!allowReserved && !replacedGuards && vouchedFor === undefined) return NOTHING;
+function optOutsOf({ tool: { allowReserved, patterns, replacedGuards }, scope: { vouchedFor } }: ReadCall): readonly AuditEvent[] {
+  if (!allowReserved && !patterns && !replacedGuards && vouchedFor === undefined) return NOTHING;
   return [
     ...(vouchedFor === undefined ? [] : [{ kind: 'opt-out' as const, names: ['client'], reason: vouchedFor }]),
     ...(allowReserved ? [{ kind: 'opt-out' as const, names: allowReserved.arguments, reason: allowReserved.reason }] : []),
+    ...(patterns ? [{ kind: 'opt-out' as const, names: ['patterns'], reason: patterns.reason }] : []),
     ...(replacedGuards ? [{ kind: 'opt-out' as const, names: replacedGuards, reason: REPLACED }] : []),
   ];
 }

@@ -19,7 +19,7 @@ export function ajvFormats(): typeof AjvFormats.default {
   return require('ajv-formats') as typeof AjvFormats.default;
 }
 
-/** Loads RE2 with the first pattern that backtracking could take long for. */
+/** Loads RE2 with the first pattern. */
 export function re2(): typeof Re2 {
   return require('re2js') as typeof Re2;
 }

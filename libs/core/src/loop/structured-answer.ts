@@ -73,8 +73,8 @@ export class StructuredAnswers {
 /** Returns the findings in the class of structured answers. */
 export function outputFindings(output: Type | undefined, at: string): Finding[] {
   if (output === undefined) return [];
-  const { findings } = compileDtoInput({ at: output.name, type: output, reserved: [] });
-  return findings.map(({ at: where, problem, remedy }) => ({ at: `${at} output ${where}`, problem, remedy }));
+  const { findings, backtracking = [] } = compileDtoInput({ at: output.name, type: output, reserved: [] });
+  return [...findings, ...backtracking].map(({ at: where, problem, remedy }) => ({ at: `${at} output ${where}`, problem, remedy }));
 }
 
 /** The instance's JSON; what the model sent, where the instance has none, as with a bigint in it. */

@@ -205,7 +205,11 @@ function predicateFindings(
   const problem = known.validators.problemWith(schema);
   if (problem !== undefined)
     return [
-      { at: `${at}/arguments`, problem: `This is not a JSON Schema: ${problem}.`, remedy: 'Write a JSON Schema 7 for the arguments.' },
+      {
+        at: `${at}/arguments`,
+        problem: `This JSON Schema cannot be used: ${problem}.`,
+        remedy: 'Correct the JSON Schema 7 for the arguments.',
+      },
     ];
   const names = [...Object.keys(schema.properties ?? {}), ...(schema.required ?? [])];
   const unapplied = known.validators.unappliedPatterns(schema).map((pattern) => unboundedPattern(pattern, `${at}/arguments`));

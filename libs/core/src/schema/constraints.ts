@@ -109,6 +109,9 @@ function uuid(version: unknown): ConstraintSchema {
   return text({ format: 'uuid', pattern: `^(?:${one}${known === '[1-8]' ? extremes : ''})$` });
 }
 
+/** A text that is the same in a pattern with the flag u and without. */
+const PLAIN_TEXT = /^[^\uD800-\uFFFF]+$/;
+
 const EXPRESSED: Readonly<Record<string, (values: Arguments) => ConstraintSchema>> = {
   isDefined: () => ({ keywords: {}, exact: true }),
   isNotEmpty: () => ({ keywords: { minLength: 1 }, exact: true }),
@@ -149,7 +152,8 @@ const EXPRESSED: Readonly<Record<string, (values: Arguments) => ConstraintSchema
   maxLength: ([length]) => bounded('string', 'maxLength', length),
   isLength: ([min, max]) => lengthBetween(min ?? 0, max),
   matches: matching,
-  contains: ([part]) => (typeof part === 'string' && part !== '' ? text({ pattern: escaped(part) }) : text({}, 'Contains a given text.')),
+  contains: ([part]) =>
+    typeof part === 'string' && PLAIN_TEXT.test(part) ? text({ pattern: escaped(part) }) : text({}, `Contains: ${joinValues([part])}.`),
   notContains: ([part]) => text({}, `Does not contain: ${joinValues([part])}.`),
   isAlpha: ([locale]) => (isEnglish(locale) ? text({ pattern: '^[A-Za-z]+$' }) : text({}, 'Letters only.')),
   isAlphanumeric: ([locale]) => (isEnglish(locale) ? text({ pattern: '^[0-9A-Za-z]+$' }) : text({}, 'Letters and digits only.')),

@@ -15,7 +15,14 @@ import {
 } from './exposed-properties.js';
 import { LEFT_OUT_BY_APPLICATION, ORIGIN_KEYWORD, OWNER_KEYWORD, VALUES_KEYWORD } from './field-origins.js';
 import { inputPropertiesOf, type ValidationRule, validationRulesOf } from './property-metadata.js';
-import { type DtoProperty, propertyDefaultsOf, type PropertyProblem, type PropertySchema, propertySchema } from './property-schema.js';
+import {
+  type BacktrackingPattern,
+  type DtoProperty,
+  propertyDefaultsOf,
+  type PropertyProblem,
+  type PropertySchema,
+  propertySchema,
+} from './property-schema.js';
 import { type Conversion, dateToJson, scalarOfInstance, scalarToJson } from './reveal.js';
 
 /** The JSON form of a DTO class. */
@@ -27,8 +34,8 @@ export interface DtoSchema {
   readonly hidden: readonly string[];
   /** The problems of the class; with any, the schema must not be used. `path` is `Class.property`, or `Class` for the whole. */
   readonly findings: readonly DtoFinding[];
-  /** Findings that keep nothing from starting. */
-  readonly warnings: readonly DtoFinding[];
+  /** The patterns that the linear engine cannot run. */
+  readonly backtracking: readonly (DtoFinding & BacktrackingPattern)[];
 }
 
 export interface DtoFinding extends PropertyProblem {
@@ -48,7 +55,7 @@ class DtoCompilation {
   private readonly definitions = new Map<string, JSONSchema7>();
   private readonly names = new Map<Type, { plain?: string; nullable?: string }>();
   private readonly findings = new Map<string, DtoFinding>();
-  private readonly warnings = new Map<string, DtoFinding>();
+  private readonly backtracking = new Map<string, DtoFinding & BacktrackingPattern>();
   private exact = true;
 
   constructor(
@@ -69,7 +76,7 @@ class DtoCompilation {
         .properties.filter((property) => this.hides(property))
         .map(({ name }) => name),
       findings: [...this.findings.values()],
-      warnings: [...this.warnings.values()],
+      backtracking: [...this.backtracking.values()],
     };
   }
 
@@ -103,7 +110,10 @@ class DtoCompilation {
     const compiled = propertySchema(property, (nested, nullable) => this.nestedSchema(nested, nullable));
     this.exact &&= compiled.exact;
     for (const problem of compiled.problems) this.report(`${type.name}.${property.name}`, problem);
-    for (const warning of compiled.warnings) this.report(`${type.name}.${property.name}`, warning, this.warnings);
+    for (const pattern of compiled.backtracking) {
+      const path = `${type.name}.${property.name}`;
+      this.backtracking.set(`${path} ${pattern.problem}`, { path, ...pattern });
+    }
     return compiled;
   }
 
@@ -136,8 +146,8 @@ class DtoCompilation {
     return this.classes.of(valueType.type).properties.some((property) => this.hides(property, known));
   }
 
-  private report(path: string, { problem, remedy }: PropertyProblem, reported = this.findings): void {
-    reported.set(`${path} ${problem}`, { path, problem, remedy });
+  private report(path: string, { problem, remedy }: PropertyProblem): void {
+    this.findings.set(`${path} ${problem}`, { path, problem, remedy });
   }
 }
 

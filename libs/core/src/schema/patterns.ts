@@ -1,23 +1,21 @@
 import { re2 } from '../findings/late-packages.js';
 
-/** A pattern on the way to its use. */
-export interface BoundedPattern {
-  readonly matches: (text: string) => boolean;
-  /** The reason why its time is not bounded, and what to write instead; absent where it is. */
-  readonly problem?: PatternProblem;
-}
+/** Tells whether a text matches. */
+export type Matcher = (text: string) => boolean;
 
+/** The reason why the linear engine cannot run a pattern, and what to write instead. */
 interface PatternProblem {
   readonly problem: string;
   readonly remedy: string;
 }
 
-/** The longest text that a pattern is expected to be run on where nothing bounds it: more than all arguments of a call may have, unless an application raises that limit. */
+/** The longest text that a pattern of others is run on: more than all arguments of a call may have, unless an application raises that limit. */
 const LONGEST_TEXT = 50_000;
-/** The steps that backtracking may take, a few milliseconds. */
-const MOST_STEPS = 1_000_000;
-/** The most code units that one character has where characters are counted: a pair of surrogates and a variation selector. */
-const UNITS_OF_A_CHARACTER = 3;
+const LONGEST_FOREIGN_PATTERN = 1_000;
+
+/** The largest programs of RE2 that are run, in instructions. */
+const MOST_OF_FOREIGN = 500;
+const MOST_OF_OWN = 5_000;
 
 /** Makes the expression of a pattern in a schema, which has no flags: it has `u` only where it means something else, or nothing, without. @throws SyntaxError for a pattern that is none */
 export function expressionOf(pattern: string): RegExp {
@@ -29,26 +27,26 @@ export function needsUnicode(pattern: string): boolean {
   return /\\[pP]\{|\\u\{/.test(pattern);
 }
 
-/**
- * Makes the matcher of a pattern of the application, which means what it means in JavaScript. It runs by backtracking where that is proven to be short, else by RE2's algorithm in linear time.
- * Where neither is possible it runs by backtracking all the same, and has a problem.
- */
-export function boundedPattern(expression: RegExp, maxLength?: number): BoundedPattern {
-  if (expression instanceof BoundedExpression) return expression;
-  const { source } = expression;
-  const plain = new RegExp(source, expression.flags.replaceAll(/[dgy]/g, '')); // which keeps no position between two texts
-  const longest = maxLength === undefined ? LONGEST_TEXT : maxLength * UNITS_OF_A_CHARACTER;
-  const backtracking = (text: string): boolean => plain.test(text);
-  if (isShort(plain, longest)) return { matches: backtracking };
-  const linear = linearMatcher(plain, MOST_OF_OWN);
-  return linear ? { matches: linear } : { matches: backtracking, problem: problemOf(plain) };
+/** The matchers of the application's patterns that were made last: each takes longer to make than to use. */
+const lastMatchers = new Map<string, Matcher | undefined>();
+const MAX_MATCHERS = 1_000;
+
+/** Makes the matcher of a pattern of the application, which means what it means in JavaScript; undefined if the linear engine cannot run it. */
+export function linearMatcher(expression: RegExp): Matcher | undefined {
+  const key = String(expression);
+  if (lastMatchers.has(key)) return lastMatchers.get(key);
+  const matcher = compileLinear(expression, MOST_OF_OWN);
+  const [oldest] = lastMatchers.keys();
+  if (lastMatchers.size >= MAX_MATCHERS && oldest !== undefined) lastMatchers.delete(oldest);
+  lastMatchers.set(key, matcher);
+  return matcher;
 }
 
-/** A pattern of the application that another library runs: it looks like the one that it replaces, and is bounded. */
-class BoundedExpression extends RegExp implements BoundedPattern {
+/** An expression that another library runs: it looks like the one that it replaces, and takes time in proportion to the text. */
+class LinearExpression extends RegExp {
   constructor(
     expression: RegExp,
-    readonly matches: BoundedPattern['matches'],
+    private readonly matches: Matcher,
   ) {
     super(expression.source, expression.flags);
   }
@@ -58,37 +56,39 @@ class BoundedExpression extends RegExp implements BoundedPattern {
   }
 }
 
-/** Returns an expression of the same meaning that class-validator can run in linear time, or the same where it is short anyway, or cannot be bounded. */
-export function boundedExpression(expression: RegExp): RegExp {
-  if (expression.sticky || expression instanceof BoundedExpression || isShort(expression, LONGEST_TEXT)) return expression;
-  const linear = linearMatcher(expression, MOST_OF_OWN);
-  return linear ? new BoundedExpression(expression, linear) : expression;
+/** Returns an expression of the same meaning that class-validator runs in linear time, or the same if that is impossible. */
+export function linearExpression(expression: RegExp): RegExp {
+  if (expression instanceof LinearExpression) return expression;
+  const matches = linearMatcher(expression);
+  return matches ? new LinearExpression(expression, matches) : expression;
 }
 
-/** Makes the matcher of a pattern that the application did not write: in linear time, and undefined where there is none, or where it would be large. @throws SyntaxError for a pattern that is none */
-export function foreignMatcher(pattern: string): ((text: string) => boolean) | undefined {
+/** Makes the matcher of a pattern that the application did not write: in linear time, and undefined if that is impossible, or its program would be large. @throws SyntaxError for a pattern that is none */
+export function foreignMatcher(pattern: string): Matcher | undefined {
   const expression = expressionOf(pattern);
-  const matches = pattern.length > LONGEST_FOREIGN_PATTERN ? undefined : linearMatcher(expression, MOST_OF_FOREIGN);
+  const matches = pattern.length > LONGEST_FOREIGN_PATTERN ? undefined : compileLinear(expression, MOST_OF_FOREIGN);
   return matches && ((text) => text.length > LONGEST_TEXT || matches(text));
 }
 
-const LONGEST_FOREIGN_PATTERN = 1_000;
+/** Finds why a pattern of the application cannot run in linear time; undefined if it can. */
+export function patternProblem(expression: RegExp): PatternProblem | undefined {
+  if (linearMatcher(expression)) return undefined;
+  return {
+    problem: `has the pattern ${String(expression)}, which the linear engine cannot run, so it could block the process`,
+    remedy: rewriting(expression),
+  };
+}
 
-/** The largest programs of RE2 that are run, in instructions. */
-const MOST_OF_FOREIGN = 500;
-const MOST_OF_OWN = 5_000;
-
-function problemOf(expression: RegExp): PatternProblem {
-  const problem = `has the pattern ${String(expression)}, which can block the process: no engine without backtracking runs it`;
-  const length = [1_000, 200, 100, 50, 20].find((one) => isShort(expression, one * UNITS_OF_A_CHARACTER));
-  const bound = length === undefined ? '' : `, or bound the text: @MaxLength(${length})`;
-  const { source, ignoreCase, multiline, unicode } = expression;
-  const remedies = [
-    ...(/\((?:\?<?[=!])|\\[1-9k]/.test(source) ? ['Write it without look-around and back references'] : []),
-    ...(ignoreCase && !unicode && OUTSIDE_ASCII.test(source) ? ['Give it the flag u'] : []),
+/** Says how to write a pattern so that the linear engine runs it. */
+function rewriting({ source, flags, ignoreCase, multiline, unicode }: RegExp): string {
+  const needsFlag = !unicode && (SURROGATE_OR_ABOVE.test(source) || (ignoreCase && OUTSIDE_ASCII.test(source)));
+  const ways = [
+    ...(/\(\?<?[=!]|\\[1-9k]/.test(source) ? ['Write it without look-around and back references'] : []),
+    ...(flags.includes('v') ? ['Give it the flag u in the place of v'] : []),
+    ...(needsFlag ? ['Give it the flag u'] : []),
     ...(multiline ? ['Write it without the flag m'] : []),
   ];
-  return { problem, remedy: `${remedies.length > 0 ? remedies.join('. ') : 'Write it shorter and simpler'}${bound}.` };
+  return ways.length > 0 ? ways.join('. ') : 'Write it shorter and simpler';
 }
 
 /** The parts of a pattern: escapes, classes, the beginnings of groups, quantifiers, and single characters. */
@@ -96,112 +96,11 @@ const TOKEN = /\\(?:k<[^>]*>|[^])|\[(?:[^\]\\]|\\[^])*\]|\((?:\?(?:<?[=!]|<[^>]*
 
 const tokensOf = (source: string): readonly string[] => source.match(TOKEN) ?? [];
 
-/** The cost of backtracking for a part of a pattern: the ways in which it matches from one place, at most, and the steps of trying all of them. */
-interface Effort {
-  readonly ways: number;
-  readonly steps: number;
-}
-
-const NOTHING: Effort = { ways: 1, steps: 0 };
-const ONE_CHARACTER: Effort = { ways: 1, steps: 1 };
-
-const inTurn = (one: Effort, next: Effort): Effort => ({ ways: one.ways * next.ways, steps: one.steps + one.ways * next.steps });
-const eitherOf = (one: Effort, other: Effort): Effort => ({ ways: one.ways + other.ways, steps: one.steps + other.steps + 1 });
-
-function repeated({ ways, steps }: Effort, least: number, most: number): Effort {
-  const paths = ways <= 1 ? 1 : ways ** most;
-  const times = most - least + 1;
-  return { ways: times * paths, steps: most * paths * steps + times };
-}
-
-/** A group that is being read. */
-interface Group {
-  readonly isLook: boolean;
-  /** The alternatives before the last `|`. */
-  alternatives: Effort | undefined;
-  /** The last alternative, without its last part, which a quantifier may follow. */
-  sequence: Effort;
-  last: Effort;
-}
-
-/** Tells whether backtracking takes few steps for any text up to a length. It never says so of a pattern for which it takes more; of some it does not know. */
-function isShort({ source, flags }: RegExp, longest: number): boolean {
-  if (flags.includes('v')) return false; // its classes may hold classes
-  const tokens = tokensOf(source);
-  const places = isAnchored(tokens) && !flags.includes('m') ? 1 : longest + 1;
-  return effortOf(tokens, longest).steps * places <= MOST_STEPS;
-}
-
-function effortOf(tokens: readonly string[], longest: number): Effort {
-  const groups: Group[] = [];
-  let group = groupOf('(');
-  for (const token of tokens) {
-    const quantity = quantityIn(token, longest);
-    if (quantity) group.last = repeated(group.last, ...quantity);
-    else if (token === '|') endAlternative(group);
-    else if (token === ')') {
-      const inner = effortOfGroup(group);
-      group = groups.pop() ?? group;
-      add(group, inner);
-    } else if (token.startsWith('(')) {
-      groups.push(group);
-      group = groupOf(token);
-    } else add(group, /^\\[1-9k]/.test(token) ? { ways: 1, steps: longest } : ONE_CHARACTER);
-  }
-  return effortOfGroup(group);
-}
-
-function groupOf(token: string): Group {
-  return { isLook: /[=!]$/.test(token), alternatives: undefined, sequence: NOTHING, last: NOTHING };
-}
-
-function add(group: Group, part: Effort): void {
-  group.sequence = inTurn(group.sequence, group.last);
-  group.last = part;
-}
-
-function endAlternative(group: Group): void {
-  const whole = inTurn(group.sequence, group.last);
-  group.alternatives = group.alternatives ? eitherOf(group.alternatives, whole) : whole;
-  group.sequence = NOTHING;
-  group.last = NOTHING;
-}
-
-/** Nothing goes back into a look-around once it has held. */
-function effortOfGroup(group: Group): Effort {
-  endAlternative(group);
-  const { alternatives = NOTHING, isLook } = group;
-  return isLook ? { ways: 1, steps: alternatives.steps } : alternatives;
-}
-
-/** Reads a quantifier: the least and the most times; undefined for any other token. */
-function quantityIn(token: string, longest: number): [least: number, most: number] | undefined {
-  const [, sign, from, comma, to] = /^(?:([*+?])|\{(\d+)(,?)(\d*)\})\??$/.exec(token) ?? [];
-  if (sign !== undefined) return [sign === '+' ? 1 : 0, sign === '?' ? 1 : longest];
-  if (from === undefined) return undefined;
-  const least = Number(from);
-  const most = comma === '' ? least : to === '' ? longest : Number(to);
-  return [least, Math.max(least, Math.min(most, longest))];
-}
-
-/** Tells whether every alternative begins at the beginning of the text. */
-function isAnchored(tokens: readonly string[]): boolean {
-  let depth = 0;
-  let isBeginning = true;
-  for (const token of tokens) {
-    if (isBeginning && token !== '^') return false;
-    isBeginning = depth === 0 && token === '|';
-    if (token.startsWith('(')) depth += 1;
-    if (token === ')') depth -= 1;
-  }
-  return !isBeginning;
-}
-
 /**
  * Makes a matcher that takes time in proportion to the text, by RE2's algorithm. It means exactly what the expression means in
  * JavaScript; undefined where that is impossible, and for one that becomes too large.
  */
-function linearMatcher(expression: RegExp, largest: number): ((text: string) => boolean) | undefined {
+function compileLinear(expression: RegExp, largest: number): Matcher | undefined {
   const pattern = linearPattern(expression);
   if (pattern === undefined) return undefined;
   try {
@@ -219,14 +118,20 @@ const OUTSIDE_ASCII = /[^\0-\u007F]|\\[ux]/;
 const NO_PLAIN_CHARACTER = /[^ -~]|\\[\dfnrtuvx]/;
 const SURROGATE_OR_ABOVE = /[\uD800-\uFFFF]|\\u(?:[dD][89a-fA-F]|[eEfF])/;
 
+/** A script of Unicode, which RE2 names without the word. */
+const SCRIPT = /\\([pP])\{(?:Script|sc)=(\w+)\}/g;
+
 /** Translates an expression for RE2; undefined for one that RE2 would understand otherwise, or not at all. */
 function linearPattern(expression: RegExp): string | undefined {
-  const { source, ignoreCase, multiline, dotAll, unicode } = expression;
+  const { source, ignoreCase, multiline, dotAll, unicode, sticky } = expression;
   if (isAmbiguous(expression)) return undefined;
   const translate = ignoreCase && unicode ? foldedToken : linearToken;
-  const tokens = tokensOf(source).map((token) => (token === '.' ? (dotAll ? '[^]' : LINE) : translate(token)));
+  const tokens = tokensOf(source.replaceAll(SCRIPT, String.raw`\$1{$2}`)).map((token) =>
+    token === '.' ? (dotAll ? '[^]' : LINE) : translate(token),
+  );
   if (tokens.includes(undefined)) return undefined;
-  return `${ignoreCase ? '(?i)' : ''}${multiline ? '(?m)' : ''}${re2().RE2JS.translateRegExp(tokens.join(''))}`;
+  const whole = re2().RE2JS.translateRegExp(tokens.join(''));
+  return `${ignoreCase ? '(?i)' : ''}${multiline ? '(?m)' : ''}${sticky ? String.raw`\A(?:${whole})` : whole}`;
 }
 
 function isAmbiguous({ source, flags, ignoreCase, multiline, unicode }: RegExp): boolean {

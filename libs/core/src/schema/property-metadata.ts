@@ -8,7 +8,7 @@ import 'reflect-metadata';
 import { Secret } from '../contracts/tool-call.js';
 import { isNotNull, toolFieldIn } from '../decorators/tool-parameters.decorator.js';
 import { CLASS_TO_PLAIN, classValidator, isInstalled, PLAIN_TO_CLASS, transformMetadata } from '../findings/late-packages.js';
-import { boundedExpression } from './patterns.js';
+import { linearExpression } from './patterns.js';
 import { presenceCondition } from './presence-conditions.js';
 
 /** One class-validator decorator on one property. */
@@ -76,7 +76,7 @@ function toRule(metadata: ValidationMetadata, library: RuleReader): ValidationRu
     property: metadata.propertyName,
     kind: kindOf(metadata, library),
     name: metadata.name ?? '',
-    arguments: boundedArguments(metadata),
+    arguments: linearArguments(metadata),
     each: metadata.each ?? false,
     holds: holdsOf(metadata),
     inert: metadata.constraintCls !== undefined && library.storage.getTargetValidatorConstraints(metadata.constraintCls).length === 0,
@@ -85,15 +85,15 @@ function toRule(metadata: ValidationMetadata, library: RuleReader): ValidationRu
 }
 
 /**
- * Returns the arguments of a decorator. The expression of a `@Matches()` that backtracking may take for ever with is replaced where class-validator keeps it by one of the same
- * meaning that takes linear time: class-validator runs it for conditions, groups and the pipes of the application, which no schema sees.
+ * Returns the arguments of a decorator. The expression of a `@Matches()` is replaced where class-validator keeps it by one of the same meaning that takes linear time: class-validator
+ * runs it for flags, conditions and the pipes of the application, which no schema sees, and by backtracking even a text that the schema lets through can take for ever.
  */
-function boundedArguments({ name, constraints }: ValidationMetadata): readonly unknown[] {
+function linearArguments({ name, constraints }: ValidationMetadata): readonly unknown[] {
   const given: unknown[] = constraints ?? [];
   if (name !== 'matches') return given;
   const { expression } = readExpression(given);
-  const bounded = expression && boundedExpression(expression);
-  if (bounded !== expression) given[0] = bounded;
+  const linear = expression && linearExpression(expression);
+  if (linear !== expression) given[0] = linear;
   return given;
 }
 

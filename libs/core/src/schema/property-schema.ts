@@ -3,7 +3,7 @@ import type { JSONSchema7, JSONSchema7Type, JSONSchema7TypeName } from 'json-sch
 import { TOOL_FIELD, type ToolFieldOptions } from '../decorators/tool-parameters.decorator.js';
 import { canonicalJson } from './canonical-json.js';
 import { combineConstraints, type CombinedConstraints, combineTypes, commonTypes, NO_CONSTRAINTS, typedSchema } from './constraints.js';
-import { boundedPattern } from './patterns.js';
+import { patternProblem } from './patterns.js';
 import { type DesignType, type InputProperty, readExpression, type ValidationRule } from './property-metadata.js';
 
 /** The metadata of one property of a DTO. */
@@ -28,8 +28,14 @@ export interface PropertySchema {
   /** `true` if the schema expresses all that class-validator checks. */
   readonly exact: boolean;
   readonly problems: readonly PropertyProblem[];
-  /** Findings that keep nothing from starting. */
-  readonly warnings: readonly PropertyProblem[];
+  /** The patterns that the linear engine cannot run. */
+  readonly backtracking: readonly BacktrackingPattern[];
+}
+
+/** A pattern that the linear engine cannot run. */
+export interface BacktrackingPattern extends PropertyProblem {
+  /** `true` if the schema refuses texts that are too long for it. */
+  readonly isBounded: boolean;
 }
 
 /** Returns the schema of a nested class, or a reference to it. */
@@ -46,11 +52,12 @@ interface Leaf {
   readonly isNested: boolean;
 }
 
-/** Finds the pattern of a `@Matches()` that can block the process for texts that the schema lets through. */
-function patternWarning({ each, arguments: values }: ValidationRule, schema: JSONSchema7): readonly PropertyProblem[] {
+/** Finds the pattern of a `@Matches()` that the linear engine cannot run. */
+function backtrackingIn({ each, arguments: values }: ValidationRule, schema: JSONSchema7): readonly BacktrackingPattern[] {
   const { expression } = readExpression(values);
+  const found = expression && patternProblem(expression);
   const { maxLength } = each && typeof schema.items === 'object' && !Array.isArray(schema.items) ? schema.items : schema;
-  return (expression && [boundedPattern(expression, maxLength).problem ?? []].flat()) ?? [];
+  return found ? [{ ...found, isBounded: maxLength !== undefined }] : [];
 }
 
 type Outcome = Pick<PropertySchema, 'schema' | 'exact' | 'problems'>;
@@ -86,7 +93,7 @@ export function propertySchema(property: DtoProperty, nested: NestedSchema): Pro
     required: !said.conditional && !said.optional && given === undefined,
     exact: exact && !said.conditional && !input.transformed,
     problems: generalProblems(property, said).concat(problems),
-    warnings: said.patterns.flatMap((rule) => patternWarning(rule, schema)),
+    backtracking: said.patterns.flatMap((rule) => backtrackingIn(rule, schema)),
   };
 }
 

@@ -58,6 +58,7 @@ interface ForeignSchema {
 function compileForeignSchema(declaration: Declaration, { convert, read }: ForeignSchema, validators: SchemaValidators): CompiledInput {
   try {
     const schema = closedSchema(convert());
+    validators.letBacktrack(schema); // which of its patterns may is said where the tool is known
     return schemaFindings(declaration.at, schema, validators).length > 0
       ? unusableInput(declaration, ...declaredFindings(declaration.at, schema, validators))
       : compileSchemaInput({ ...declaration, schema, ...(read && { read }) });

@@ -1,7 +1,7 @@
 import { type Finding, isObject, isRecord } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import { nearestIn } from '../findings/options.js';
-import { boundedPattern, expressionOf } from './patterns.js';
+import { expressionOf, patternProblem } from './patterns.js';
 import { pointerSegment, type SchemaValidators } from './validators.js';
 
 /** A part of a schema that not every provider understands. */
@@ -94,11 +94,13 @@ function mayNotCompile({ enum: values, pattern }: Place['schema']): boolean {
 function contradictionsIn(
   schema: JSONSchema7,
   places: readonly Place[],
-  validators: Pick<SchemaValidators, 'validate'> | undefined,
+  validators: Pick<SchemaValidators, 'validate' | 'letBacktrack'> | undefined,
 ): readonly SubsetProblem[] {
   const definitions = isRecord(schema.$defs) && { $defs: schema.$defs };
   const refusalOf: Refusal = (data, by) => {
-    const [problem] = isPlainly(data, by) ? [] : (validators?.validate({ ...by, ...definitions }, structuredClone(data)) ?? []);
+    const part = { ...by, ...definitions };
+    validators?.letBacktrack(part); // the data are the application's own
+    const [problem] = isPlainly(data, by) ? [] : (validators?.validate(part, structuredClone(data)) ?? []);
     return problem && `${problem.pointer && `at "${problem.pointer}" `}${problem.message}`;
   };
   return having(places, CONTRADICTABLE).flatMap((place) =>
@@ -269,15 +271,42 @@ function misspeltFindings(at: string, places: readonly Place[], validators: Sche
   });
 }
 
-/** Finds the patterns that can block the process, for the texts that the schema lets through. The schema must compile. */
-export function patternWarnings(at: string, schema: JSONSchema7): Finding[] {
+/** A pattern that the linear engine cannot run, in the schema of an input. */
+export interface BacktrackingFinding extends Finding {
+  /** `true` if the schema refuses texts that are too long for it. */
+  readonly isBounded: boolean;
+}
+
+/** Finds the patterns of a schema that the linear engine cannot run. */
+export function backtrackingIn(at: string, schema: JSONSchema7): readonly BacktrackingFinding[] {
   return having(placesOf(schema), PATTERNED).flatMap((place) => {
     const { pattern, maxLength } = place.schema;
-    const longest = typeof maxLength === 'number' ? maxLength : undefined;
-    const found = typeof pattern === 'string' ? boundedPattern(expressionOf(pattern), longest).problem : undefined;
-    return found ? [{ at, problem: `"${pointerTo(place)}" ${found.problem}.`, remedy: found.remedy }] : [];
+    const expression = typeof pattern === 'string' ? readExpression(pattern) : undefined;
+    const found = expression && patternProblem(expression);
+    return found
+      ? [{ at, problem: `"${pointerTo(place)}" ${found.problem}.`, remedy: found.remedy, isBounded: typeof maxLength === 'number' }]
+      : [];
   });
 }
+
+/** Returns nothing for a pattern that is none: another finding tells. */
+function readExpression(pattern: string): RegExp | undefined {
+  try {
+    return expressionOf(pattern);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Finds the patterns that a tool may not run: it lets none backtrack, or the text of one has no bound. */
+export function patternFindings(found: readonly BacktrackingFinding[], mayBacktrack: boolean): Finding[] {
+  return found
+    .filter(({ isBounded }) => !mayBacktrack || !isBounded)
+    .map(({ at, problem, remedy }) => ({ at, problem, remedy: mayBacktrack ? BOUND : `${remedy}${OR_BACKTRACK}` }));
+}
+
+const BOUND = 'Bound the text: write @MaxLength(), or maxLength in the schema.';
+const OR_BACKTRACK = ", or bound the text by maxLength and let the tool backtrack: patterns: { engine: 'backtracking', reason }.";
 
 const PATTERNED: ReadonlySet<string> = new Set(['pattern']);
 

@@ -12,15 +12,15 @@ import { DtoClasses, type DtoFinding, dtoSchema } from './dto-schema.js';
 import { optionalNullRemoval } from './optional-nulls.js';
 import { designTypeOf, enumValues, INPUT_GROUPS, numberNames, type ValueType } from './property-metadata.js';
 import { isJson, type PropertyProblem } from './property-schema.js';
-import { propertyNamesOf } from './subset.js';
+import { type BacktrackingFinding, propertyNamesOf } from './subset.js';
 import { pointerSegment } from './validators.js';
 
 /** A codec, and the problems of its declaration. With any, the application does not start. */
 export interface CompiledInput {
   readonly input: ToolInputCodec;
   readonly findings: readonly Finding[];
-  /** Findings that keep nothing from starting. Absent where the schema alone tells them. */
-  readonly warnings?: readonly Finding[];
+  /** The patterns that the linear engine cannot run. Absent if the schema alone tells them. */
+  readonly backtracking?: readonly BacktrackingFinding[];
 }
 
 /** The place of a declaration, and the argument names that no model may send. */
@@ -55,14 +55,14 @@ export function compileDtoInput({ at, reserved, type }: Declaration & { readonly
   const missing = missingPackage('class-validator', `The schema of ${type.name}`);
   if (missing) return unusableInput({ at, reserved }, missing);
   const classes = new DtoClasses();
-  const { schema, hidden, needsClassValidator, findings, warnings } = dtoSchema(type, classes);
+  const { schema, hidden, needsClassValidator, findings, backtracking } = dtoSchema(type, classes);
   const told = ({ path, problem, remedy }: DtoFinding): Finding => ({ at, problem: `${path} ${problem}.`, remedy });
   const build = instanceBuilder(type, classes);
   const read: ToolInputCodec['read'] = needsClassValidator ? validatingReader(build) : (args) => ({ value: build(args) });
   return {
     input: { schema, hidden, reserved, normalize: optionalNullRemoval(schema), read, build },
     findings: [...findings.map(told), ...reservedFindings(at, schema, reserved)],
-    warnings: warnings.map(told),
+    backtracking: backtracking.map((pattern) => Object.assign(told(pattern), { isBounded: pattern.isBounded })),
   };
 }
 

@@ -4,7 +4,7 @@ import type { Ajv, ErrorObject, Options, ValidateFunction } from 'ajv';
 import type { RegExpEngine } from 'ajv/dist/types/index.js';
 import { closest, distance } from 'fastest-levenshtein';
 import type { JSONSchema7 } from 'json-schema';
-import { boundedPattern, expressionOf, foreignMatcher } from './patterns.js';
+import { expressionOf, foreignMatcher, linearMatcher, type Matcher } from './patterns.js';
 import { ajvFormats, ajvModule } from '../findings/late-packages.js';
 
 /** The deepest arguments that are accepted: far deeper than any real ones, and far shallower than the stack of the code that visits them. */
@@ -17,6 +17,14 @@ const TOO_DEEP: readonly ArgumentProblem[] = [
 interface CompiledSchema {
   readonly validator: ValidateFunction;
   readonly unapplied: readonly string[];
+}
+
+/** The way in which a schema is compiled. */
+interface Compilation {
+  readonly isForeign: boolean;
+  readonly mayBacktrack: boolean;
+  /** `true` if our own code wrote it. */
+  readonly isOwn: boolean;
 }
 
 /**
@@ -33,12 +41,15 @@ const MOST_COMPILED = 500;
 @Injectable()
 export class SchemaValidators {
   private ajv: Ajv | undefined;
-  /** The Ajv for schemas of others, whose patterns must not block the process. */
+  /** The Ajv for schemas of others, whose patterns have bounds of their own. */
   private foreign: Ajv | undefined;
   private readonly compiled = new WeakMap<JSONSchema7, CompiledSchema>();
   private readonly distrusted = new WeakSet<JSONSchema7>();
+  private readonly backtracking = new WeakSet<JSONSchema7>();
   /** The patterns of the schema that is being compiled which are not applied. */
   private skipped: string[] = [];
+  /** `true` while a schema is compiled that may backtrack. */
+  private mayBacktrack = false;
   /** The number of patterns in it so far. */
   private matchers = 0;
 
@@ -55,24 +66,29 @@ export class SchemaValidators {
 
   /** Finds the reason why a schema from outside cannot be used, for a finding at bootstrap; undefined when it can. */
   problemWith(schema: JSONSchema7, { isOwn = false } = {}): string | undefined {
-    if (this.compiled.has(schema)) return undefined;
     try {
-      this.compile(schema, isOwn);
-      return undefined;
+      const { unapplied } = this.compiled.get(schema) ?? this.compile(schema, isOwn);
+      const [pattern] = this.distrusted.has(schema) ? [] : unapplied;
+      return pattern && `the linear engine cannot run its pattern ${pattern}; write it without look-around and back references`;
     } catch (error) {
       return error instanceof Error ? error.message : String(error);
     }
   }
 
   /**
-   * Marks schemas of an untrusted source, before they are compiled: their patterns are run in linear time only. One that
-   * cannot be is not applied, and is in {@link unappliedPatterns}.
+   * Marks schemas of a source, before they are compiled: their patterns have bounds of their own, and one that is
+   * not applied keeps no schema from being used. It is in {@link unappliedPatterns}.
    */
   distrust(...schemas: readonly (JSONSchema7 | undefined)[]): void {
     for (const schema of schemas) if (schema) this.distrusted.add(schema);
   }
 
-  /** Returns the patterns of a distrusted schema that are not applied; none before it was compiled. */
+  /** Lets the patterns of a schema backtrack that the linear engine cannot run, before it is compiled. Those of any other schema are not applied. */
+  letBacktrack(schema: JSONSchema7): void {
+    this.backtracking.add(schema);
+  }
+
+  /** Returns the patterns of a schema that are not applied; none before it was compiled. */
   unappliedPatterns(schema: JSONSchema7): readonly string[] {
     return this.compiled.get(schema)?.unapplied ?? [];
   }
@@ -84,8 +100,9 @@ export class SchemaValidators {
 
   private compile(schema: JSONSchema7, isOwn = true): CompiledSchema {
     const isForeign = this.distrusted.has(schema);
-    const text = JSON.stringify([isForeign, isOwn, schema]);
-    const compiled = lastCompiled.get(text) ?? this.compileAnew(schema, { isForeign, isOwn });
+    const mayBacktrack = this.backtracking.has(schema);
+    const text = JSON.stringify([isForeign, mayBacktrack, isOwn, schema]);
+    const compiled = lastCompiled.get(text) ?? this.compileAnew(schema, { isForeign, mayBacktrack, isOwn });
     lastCompiled.delete(text); // used last, so that it is forgotten last
     lastCompiled.set(text, compiled);
     const [oldest] = lastCompiled.keys();
@@ -94,28 +111,35 @@ export class SchemaValidators {
     return compiled;
   }
 
-  private compileAnew(schema: JSONSchema7, { isForeign, isOwn }: { readonly isForeign: boolean; readonly isOwn: boolean }): CompiledSchema {
+  private compileAnew(schema: JSONSchema7, { isForeign, mayBacktrack, isOwn }: Compilation): CompiledSchema {
     if (!isOwn) void this.engine().validateSchema(schema, true);
     const ajv = isForeign ? this.foreignEngine() : this.engine();
     this.skipped = [];
     this.matchers = 0;
+    this.mayBacktrack = mayBacktrack;
     const validator = ajv.compile(schema);
     ajv.removeSchema(schema); // or Ajv would hold on to it for ever
     return { validator, unapplied: [...new Set(this.skipped)] };
   }
 
   private engine(): Ajv {
-    return (this.ajv ??= createAjv(ownMatcher, { inlineRefs: true }));
+    const matcherFor: MatcherFor = (pattern) => {
+      const expression = expressionOf(pattern);
+      return linearMatcher(expression) ?? (this.mayBacktrack ? (text) => expression.test(text) : this.skip(pattern));
+    };
+    return (this.ajv ??= createAjv(matcherFor, { inlineRefs: true }));
   }
 
   private foreignEngine(): Ajv {
-    const matcherFor: MatcherFor = (pattern) => {
-      const matcher = (this.matchers += 1) > MOST_PATTERNS ? undefined : foreignMatcher(pattern);
-      if (!matcher) this.skipped.push(pattern);
-      return matcher ?? (() => true);
-    };
+    const matcherFor: MatcherFor = (pattern) =>
+      ((this.matchers += 1) > MOST_PATTERNS ? undefined : foreignMatcher(pattern)) ?? this.skip(pattern);
     // Written out wherever it is referred to, a definition of 60 KB would be as many megabytes of code.
     return (this.foreign ??= createAjv(matcherFor, { inlineRefs: false }));
+  }
+
+  private skip(pattern: string): Matcher {
+    this.skipped.push(pattern);
+    return () => true;
   }
 }
 
@@ -147,7 +171,7 @@ function createAjv(matcherFor: MatcherFor, { inlineRefs }: Pick<Options, 'inline
  * Makes Ajv count characters, read dates and run patterns as class-validator and `Date` do, so that a DTO's schema and its
  * decorators never disagree. A pattern is not run on a text whose length is refused already.
  */
-export function adaptToClassValidator(ajv: Ajv, matcherFor: MatcherFor = ownMatcher): Ajv {
+function adaptToClassValidator(ajv: Ajv, matcherFor: MatcherFor): Ajv {
   return ajv
     .removeKeyword('pattern')
     .removeKeyword('minLength')
@@ -157,7 +181,7 @@ export function adaptToClassValidator(ajv: Ajv, matcherFor: MatcherFor = ownMatc
       type: 'string',
       schemaType: 'string',
       compile: (pattern: string, { minLength, maxLength }: JSONSchema7) => {
-        const matches = matcherFor(pattern, maxLength);
+        const matches = matcherFor(pattern);
         return (text: string) => !hasLength(text, minLength, maxLength) || matches(text);
       },
     })
@@ -179,10 +203,8 @@ export function adaptToClassValidator(ajv: Ajv, matcherFor: MatcherFor = ownMatc
 /** The engine for the patterns that Ajv itself would run. It always sets the flag `u`, with which a pattern written without it may not even compile. */
 const patternEngine: RegExpEngine = Object.assign(expressionOf, { code: 'new RegExp' });
 
-/** Makes the matcher of a pattern, for texts up to a length. @throws SyntaxError for a pattern that is none */
-type MatcherFor = (pattern: string, maxLength?: number) => (text: string) => boolean;
-
-const ownMatcher: MatcherFor = (pattern, maxLength) => boundedPattern(expressionOf(pattern), maxLength).matches;
+/** Makes the matcher of a pattern. @throws SyntaxError for a pattern that is none */
+type MatcherFor = (pattern: string) => Matcher;
 
 /** The most patterns of others in one schema that are applied: each costs milliseconds to compile. */
 const MOST_PATTERNS = 50;

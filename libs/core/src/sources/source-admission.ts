@@ -69,6 +69,14 @@ class AdmittedTool {
   }
 }
 
+/** The tools of the application's own sources that answered in time, and their findings. */
+export interface SourceBeginning {
+  readonly entries: readonly CatalogEntry[];
+  readonly findings: readonly Finding[];
+  /** Findings that keep nothing from starting. */
+  readonly warnings: readonly Finding[];
+}
+
 /** Takes the answers of one source into the catalog: what is new, what has changed and what is gone. */
 export class SourceAdmission {
   private admitted: ReadonlyMap<string, AdmittedTool> = new Map();
@@ -85,13 +93,17 @@ export class SourceAdmission {
   }
 
   /** Adopts the tools of a source that is a part of the application, whose findings are those of the application. The catalog is filled with them afterwards. */
-  adopt(given: readonly unknown[]): { readonly entries: readonly CatalogEntry[]; readonly findings: readonly Finding[] } {
+  adopt(given: readonly unknown[]): SourceBeginning {
     const { origin } = this.source;
     const none = given.flatMap((one) => (isTool(one) ? [] : [noToolFinding(one, origin)]));
     const read = given.filter(isTool).map((tool) => this.settings.checkOfSource(this.settings.copy(withOrigin(tool, origin))));
     const made = read.map((contribution) => new AdmittedTool(contribution, definitionOf(contribution.tool)));
     this.admitted = new Map(made.map((one) => [one.tool.spec.declaredId, one]));
-    return { entries: made.map(({ at, tool }) => ({ at, tool })), findings: [...none, ...read.flatMap(({ problems }) => problems)] };
+    return {
+      entries: made.map(({ at, tool }) => ({ at, tool })),
+      findings: [...none, ...read.flatMap(({ problems }) => problems)],
+      warnings: made.flatMap(({ notes }) => notes),
+    };
   }
 
   /** Takes an answer in. Others have their turns while it is read, since it may be large; then the catalog changes at once. */

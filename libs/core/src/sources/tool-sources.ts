@@ -4,7 +4,7 @@ import type { Subscription } from 'rxjs';
 import { AuditTrail } from '../audit/audit-trail.js';
 import { Operators } from '../audit/operators.js';
 import { AnnouncedTools, ToolCatalog } from '../catalog/tool-catalog.js';
-import { type CatalogEntry, isUnder } from '../catalog/tool-selection.js';
+import { isUnder } from '../catalog/tool-selection.js';
 import type { Operator } from '../contracts/operator.js';
 import { DEFAULT_SOURCES, type SourceOptions, SOURCES, type SourceStatus, type ToolSource } from '../contracts/source.js';
 import { foldedId } from '../discovery/tool-names.js';
@@ -13,16 +13,10 @@ import { Logger } from '../findings/logger.js';
 import { LoopSettings } from '../loop/loop-settings.js';
 import { DataPolicyEngine } from '../policy/policy-engine.js';
 import { LivingSource } from './living-source.js';
-import { type Admission, SourceAdmission } from './source-admission.js';
+import { type Admission, SourceAdmission, type SourceBeginning } from './source-admission.js';
 
 /** The tenant in whose audit chain are the entries about sources, which belong to no tenant of the application. */
 export const APPLICATION_TENANT = '@application';
-
-/** The tools of the application's own sources that answered in time, and their findings. */
-export interface SourceBeginning {
-  readonly entries: readonly CatalogEntry[];
-  readonly findings: readonly Finding[];
-}
 
 /** The most of one kind in an entry of the audit and in the log. */
 const MOST_TOLD = 50;
@@ -94,7 +88,11 @@ export class ToolSources implements BeforeApplicationShutdown {
     this.sources = sources.map((source) => this.living(source));
     await withinTime(Promise.all(this.sources.map((one) => this.read(one))), this.options.startMs).catch(() => undefined);
     const own = this.sources.filter((one) => one.isOwn && this.early.has(one)).map((one) => this.adopted(one));
-    return { entries: own.flatMap(({ entries }) => entries), findings: own.flatMap(({ findings }) => findings) };
+    return {
+      entries: own.flatMap(({ entries }) => entries),
+      findings: own.flatMap(({ findings }) => findings),
+      warnings: own.flatMap(({ warnings }) => warnings),
+    };
   }
 
   /**

@@ -71,7 +71,7 @@ describe('nested classes', () => {
       needsClassValidator: false,
       hidden: [],
       findings: [],
-      warnings: [],
+      backtracking: [],
     });
   });
 
