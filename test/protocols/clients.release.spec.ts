@@ -5,15 +5,16 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { closeApps } from '../../libs/http/test/served-app.js';
+import { closeApps, type Served } from '../../libs/http/test/served-app.js';
 import { closeDesks, type ServedDesk } from '../demo/served-desk.js';
 import { briefly, DESK_ANSWERS, mailsOf, serveDesk } from './desk-answers.js';
-import { PIECES, ScenarioModel, serveScenarios, type Told } from './scenarios.js';
+import { DeskTools, PIECES, ScenarioModel, serveScenarios, type Told } from './scenarios.js';
 
 const FOLDER = fileURLToPath(new URL('.', import.meta.url));
 const run = promisify(execFile);
 
 const model = new ScenarioModel();
+let notes: Served;
 let desk: ServedDesk;
 let told: Readonly<Record<string, Told>>;
 let onDesk: Readonly<Record<string, Told>>;
@@ -24,9 +25,9 @@ beforeAll(async () => {
   for (const file of ['package.json', 'package-lock.json', 'clients'])
     await cp(join(FOLDER, file), join(folder, file), { recursive: true });
   await run('npm', ['ci', '--no-audit', '--no-fund', '--ignore-scripts'], { cwd: folder });
-  const { url } = await serveScenarios(model);
+  notes = await serveScenarios(model);
   desk = await serveDesk();
-  const applications = [`notes=${url}`, `desk=${desk.url}`];
+  const applications = [`notes=${notes.url}`, `desk=${desk.url}`];
   const { stdout } = await run(process.execPath, [join('clients', 'main.mjs'), ...applications], { cwd: folder });
   ({ notes: told, desk: onDesk } = JSON.parse(stdout) as { readonly notes: typeof told; readonly desk: typeof told });
 }, 600_000);
@@ -43,6 +44,18 @@ const ALL = PIECES.join('');
 /** What each client has that reads on in the middle: all of the answer, and each piece once. */
 const AGAIN = { text: ALL, isSame: true };
 const READ_ON = { ...AGAIN, ends: ['success'] };
+/** A chat whose answer with a stamp is given anew: its place is kept, and the person sees the stamp once more. */
+const regenerated = (by: string, calls: readonly unknown[]) => ({
+  calls,
+  kept: [`user: Stamp for ${by}`, 'assistant: It is stamped.'],
+});
+/** The same once its question is changed and the stamp asked for again: the one that stands is shown, and the call that was not made. */
+const changed = (by: string, calls: readonly unknown[]) => ({
+  calls: [...calls, ...calls],
+  kept: [`user: Stamp it for ${by}`, 'assistant: It has had its stamp.'],
+});
+const anew = (by: string, calls: readonly unknown[]) => ({ regenerated: regenerated(by, calls), changed: changed(by, calls) });
+const STAMP = ['desk__stamp', 'output-available', 'stamp for use-chat'];
 const RESUMED = { text: ALL, roles: ['user', 'assistant'], errors: [] };
 
 describe('a client of others', () => {
@@ -62,6 +75,13 @@ describe('a client of others', () => {
       failedCall: { text: 'The desk is closed.', calls: [['desk__broken', 'output-error', 'The desk is closed.']], ...DONE },
       failedRun: { text: '', calls: [], injected: [], status: 'error: The model could not answer.' },
       cited: { text: 'It rains today.', sources: [SOURCE] },
+      anew: {
+        regenerated: { ...regenerated('use-chat', [STAMP]), status: 'ready' },
+        changed: { ...changed('use-chat', [STAMP]), status: 'ready' },
+      },
+      anewUnderWay: { text: ALL, kept: ['user: Count anew', `assistant: ${ALL}`], first: ['running', 'ended'] },
+      anewWaiting: { open: [0, 1], late: 'refused', isOther: true },
+      anewTwice: { kept: ['user: Stamp for use-chat at once', 'assistant: It is stamped.'], isLeftAlone: true },
       stopped: { calls: [['desk__close', 'output-available', 'closed']], status: 'ready', requests: 1 },
       approved: { text: 'That is settled.', calls: [['notes__delete', 'output-available', 'deleted n-1']], ...DONE },
       denied: { text: 'That is settled.', calls: [['notes__delete', 'output-denied']], ...DONE },
@@ -93,6 +113,7 @@ describe('a client of others', () => {
       denied: { text: 'That is settled.', calls: [['notes__delete', 'A person denied this call. They said: Keep it.']], ...resumed },
       question: { text: 'You have said it.', calls: [['desk__size', 'size "M"']], ...resumed },
       clientTool: { text: 'You have picked one.', calls: [['screen__pick', 'red']], ...success, ends: ['success', 'success'] },
+      anew: anew('ag-ui', [['desk__stamp', 'stamp for ag-ui']]),
       abort: { hasAll: false },
       reconnect: READ_ON,
     });
@@ -125,6 +146,7 @@ describe('a client of others', () => {
       question: { text: 'You have said it.', calls: [['desk__size', 'size "M"']], ...COMPLETE },
       clientTool: PICKED,
       ownTool: PICKED,
+      anew: { changed: changed('transport', [['desk__stamp', 'stamp for transport']]) }, // it cannot ask for an answer anew
       reconnect: RESUMED,
       resumeState: RESUMED,
     });
@@ -173,6 +195,7 @@ describe('a client of others', () => {
       question: { text: 'You have said it.', calls: [['desk__size', 'size "M"']], ...COMPLETE },
       clientTool: PICKED,
       ownTool: PICKED,
+      anew: { regenerated: regenerated('aiSdk', [['desk__stamp', 'stamp for aiSdk']]) }, // it names no message that an edit takes the place of
       cited: ['It rains today.', ['source', ...SOURCE]],
       reconnect: { text: ALL, roles: ['user', 'assistant'] },
     });
@@ -204,6 +227,12 @@ describe('a client of others', () => {
 
   it('has the demo mail a receipt for each yes, and for no other answer', () => {
     expect(mailsOf(desk)).toBe(5);
+  });
+
+  it('has a stamp put once for each person, however often an answer is taken back', () => {
+    const { stamped } = notes.app.get(DeskTools, { strict: false });
+    const two = ['use-chat at once', 'use-chat at once']; // of two people, each in a conversation of their own
+    expect(stamped.toSorted()).toEqual(['ag-ui', 'aiSdk', 'transport', 'use-chat', ...two]);
   });
 
   it('has the model asked once, however often it connects', () => {

@@ -28,8 +28,20 @@ export class Page {
   }
 }
 
+/** The clients that take answers back: each has its own stamp. */
+const STAMPING = ['use-chat', 'use-chat at once', 'ag-ui', 'transport', 'aiSdk'] as const;
+
 @ToolProvider({ namespace: 'desk' })
-class DeskTools {
+export class DeskTools {
+  /** Who has had a stamp, once for each. */
+  readonly stamped: string[] = [];
+
+  @LlmTool({ description: 'Stamps a paper.', effect: 'state_change', reveal: 'all', labels: { returns: 'trusted' } })
+  stamp(@ToolParam('by', { description: 'The owner of the paper.' }) by: string): string {
+    this.stamped.push(by);
+    return `stamp for ${by}`;
+  }
+
   @LlmTool({ description: 'Opens a page.', effect: 'read_only', output: Page })
   open(): Page {
     return new Page();
@@ -82,6 +94,16 @@ const NOTES: Scripts = {
   'Delete it': [ONE('notes__delete', { id: 'n-1' }), text('That is settled.')],
   'Ask me': [ONE('desk__size'), text('You have said it.')],
   'Pick one': [ONE('screen__pick'), text('You have picked one.')],
+  ...Object.fromEntries(
+    STAMPING.flatMap((by) => {
+      const stamp = ONE('desk__stamp', { by });
+      // What stands of an answer that was taken back comes first: the next step after it asks for the same stamp again.
+      return [
+        [`Stamp for ${by}`, [stamp, text('It is stamped.')]],
+        [`Stamp it for ${by}`, [text('It has none.'), stamp, text('It has had its stamp.')]],
+      ];
+    }),
+  ),
 };
 
 /** The two questions that the rule-based model of the demo has no way for: to fail, and to mail after it has read what customers write, for which the desk asks the very person who asked. */

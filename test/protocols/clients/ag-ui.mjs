@@ -1,6 +1,6 @@
 // AG-UI 1.0: HttpAgent of @ag-ui/client.
 import { HttpAgent } from '@ag-ui/client';
-import { headers, play, scenarios, until, url } from './shared.mjs';
+import { headers, kept, play, scenarios, until, url, wordsFor } from './shared.mjs';
 
 let threads = 0;
 
@@ -98,6 +98,21 @@ async function reconnect() {
   return { text, ends, isSame: told(page).text === text };
 }
 
+/** An answer with a write is given anew, by the same message once more; then its question is changed, which has another id. */
+async function anew() {
+  const { ask: asked, edited } = wordsFor('ag-ui');
+  const page = open();
+  const { threadId } = page.agent;
+  page.agent.messages = [{ id: 'u1', role: 'user', content: asked }];
+  await page.run();
+  page.agent.messages = page.agent.messages.slice(0, 1);
+  await page.run();
+  const regenerated = { calls: told(page).calls, kept: await kept(threadId) };
+  page.agent.messages = [{ id: 'u2', role: 'user', content: edited }];
+  await page.run({ forwardedProps: { cut: { at: ['u1'] } } });
+  return { regenerated, changed: { calls: told(page).calls, kept: await kept(threadId) } };
+}
+
 export const agUiPlays = () =>
   play({
     text: () => ask(scenarios.text.ask),
@@ -108,6 +123,7 @@ export const agUiPlays = () =>
     approved: () => ask(scenarios.approval.ask, (page) => resolve(page, { approved: true })),
     denied: () => ask(scenarios.approval.ask, (page) => resolve(page, { approved: false, reason: 'Keep it.' })),
     question: () => ask(scenarios.question.ask, (page) => resolve(page, { answer: scenarios.question.answer })),
+    ...(scenarios.anew && { anew }),
     clientTool,
     abort,
     reconnect,

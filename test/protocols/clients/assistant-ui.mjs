@@ -1,6 +1,6 @@
 // assistant-ui in a page, with each of its runtimes for servers: the data stream, the assistant transport (of which it shows the state), and the AI SDK.
 import { JSDOM } from 'jsdom';
-import { headers, play, scenarios, until, url } from './shared.mjs';
+import { headers, kept, play, scenarios, until, url, wordsFor } from './shared.mjs';
 
 const { window } = new JSDOM('<!doctype html><div id="page"></div>', { url: 'http://localhost' });
 for (const name of ['window', 'document', 'HTMLElement', 'Node', 'MutationObserver', 'localStorage', 'CustomEvent'])
@@ -238,6 +238,47 @@ async function reconnectAiSdk() {
   return { text, roles: messages.map(({ role }) => role) };
 }
 
+/** An answer with a write is given anew, where the runtime can ask for that, and its question changed. */
+async function anew(name) {
+  const { ask: asked, edited } = wordsFor(name);
+  let conversationId = `assistant-ui-anew-${name}`;
+  const noting = (address, init) => {
+    ({ id: conversationId } = JSON.parse(init.body)); // the runtime on the AI SDK has an id of its own
+    return fetch(address, init);
+  };
+  const isAiSdk = name === 'aiSdk';
+  const page = await open(RUNTIMES[name], {
+    more: isAiSdk ? { fetch: noting } : { body: { threadId: conversationId }, capabilities: { edit: true } },
+  });
+  const answered = (holds) =>
+    until(
+      () => isIdle(page) && holds(),
+      () => ({ ...told(page), messages: page.thread().getState().messages.length }),
+    );
+  page.thread().append({ role: 'user', content: [{ type: 'text', text: asked }] });
+  await answered(() => told(page).text === 'It is stamped.');
+  const { reload } = page.thread().getState().capabilities;
+  let regenerated;
+  if (reload) {
+    const { id } = page.thread().getState().messages.at(-1);
+    page.thread().getMessageByIndex(1).reload();
+    await answered(() => page.thread().getState().messages.at(-1).id !== id && told(page).text === 'It is stamped.');
+    regenerated = { calls: told(page).calls, kept: await kept(conversationId) };
+  }
+  if (isAiSdk) {
+    page.close();
+    return { regenerated }; // an edit is sent as a new message, which names none that it takes the place of
+  }
+  const { composer } = page.thread().getMessageByIndex(0);
+  composer.beginEdit();
+  composer.setText(edited);
+  composer.send();
+  await answered(() => told(page).text === 'It has had its stamp.');
+  const changed = { calls: told(page).calls, kept: await kept(conversationId) };
+  page.close();
+  return { ...(regenerated && { regenerated }), changed };
+}
+
 function playsOf(name) {
   const hook = RUNTIMES[name];
   const isAiSdk = name === 'aiSdk';
@@ -253,6 +294,7 @@ function playsOf(name) {
     question: () => ask(hook, scenarios.question.ask, isAiSdk ? byData : byResult(scenarios.question.answer, scenarios.question.said)),
     clientTool: () => ask(hook, scenarios.clientTool.ask, byResult(scenarios.clientTool.answer, scenarios.clientTool.said)),
     ownTool: () => ask(hook, scenarios.clientTool.ask, (page) => settled(page, scenarios.clientTool.said), { tool: ownTool() }),
+    ...(scenarios.anew && name !== 'dataStream' && { anew: () => anew(name) }),
     abort: () => abort(hook, `assistant-ui ${name}`),
     ...(isAiSdk && { reconnect: reconnectAiSdk }),
     ...(name === 'transport' && {

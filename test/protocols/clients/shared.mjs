@@ -13,6 +13,7 @@ const APPLICATIONS = {
     stopped: { ask: 'Close it' },
     approval: { ask: 'Delete it', said: 'That is settled.' },
     question: { ask: 'Ask me', answer: 'M', said: 'You have said it.' },
+    anew: true,
     clientTool: { ask: 'Pick one', tool: 'screen__pick', answer: 'red', said: 'You have picked one.' },
   },
   desk: {
@@ -67,3 +68,12 @@ export async function play(plays) {
   for (const [name, one] of Object.entries(plays)) told[name] = await one().catch((error) => ({ wrong: String(error?.stack ?? error) }));
   return told;
 }
+
+/** The questions and answers that are kept of a conversation. */
+export async function kept(conversationId) {
+  const { entries } = await route(`/conversations/${conversationId}`);
+  return entries.flatMap(({ role, text }) => (text === '' ? [] : [`${role}: ${text}`]));
+}
+
+/** What the clients say to take answers back. */
+export const wordsFor = (name) => ({ ask: `Stamp for ${name}`, edited: `Stamp it for ${name}` });

@@ -2,7 +2,7 @@
 import { useChat } from '@ai-sdk/react';
 import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses, lastAssistantMessageIsCompleteWithToolCalls } from 'ai';
 import { JSDOM } from 'jsdom';
-import { headers, play, route, scenarios, until, url } from './shared.mjs';
+import { headers, kept, play, route, scenarios, until, url, wordsFor } from './shared.mjs';
 
 const { window } = new JSDOM('<!doctype html><div id="page"></div>');
 Object.assign(globalThis, { window, document: window.document });
@@ -12,9 +12,9 @@ const { createRoot } = await import('react-dom/client');
 let chats = 0;
 
 /** A page with a chat; `chat()` is what the hook returned last. */
-async function open(options = {}, fetching = fetch) {
+async function open({ as = headers, ...options } = {}, fetching = fetch) {
   const id = options.id ?? `use-chat-${(chats += 1)}`;
-  const transport = new DefaultChatTransport({ api: `${url}/ai/chat`, headers, fetch: fetching });
+  const transport = new DefaultChatTransport({ api: `${url}/ai/chat`, headers: as, fetch: fetching });
   let shown;
   const Page = () => {
     shown = useChat({ ...options, id, transport });
@@ -175,6 +175,86 @@ async function reconnect() {
   return { text: shown.text, isSame: JSON.stringify(after) === JSON.stringify(shown) };
 }
 
+const shownIn = ({ chat, id }) => kept(id).then((entries) => ({ calls: told(chat()).calls, kept: entries, status: told(chat()).status }));
+
+/** Resolves once something was asked and answered. */
+async function answered(page, asking) {
+  await asking;
+  await until(
+    () => IDLE.includes(page.chat().status) && isAnswered(page.chat()),
+    () => told(page.chat()),
+  );
+}
+
+/** An answer with a write is given anew, then its question changed, then a question behind it. */
+async function anew() {
+  const { ask: asked, edited } = wordsFor('use-chat');
+  const page = await open();
+  await answered(page, page.chat().sendMessage({ text: asked }));
+  await answered(page, page.chat().regenerate());
+  const regenerated = await shownIn(page);
+  await answered(page, page.chat().sendMessage({ text: scenarios.text.ask }));
+  const { id: messageId } = page.chat().messages[0];
+  await answered(page, page.chat().sendMessage({ text: edited, messageId }));
+  const changed = await shownIn(page);
+  page.close();
+  return { regenerated, changed };
+}
+
+/** An answer is given anew while it is under way. */
+async function anewUnderWay() {
+  const page = await open();
+  page
+    .chat()
+    .sendMessage({ text: 'Count anew' })
+    .catch(() => undefined);
+  await until(
+    () => told(page.chat()).text.includes('3 '),
+    () => told(page.chat()),
+  );
+  const { id: first } = page.chat().messages.at(-1);
+  await page.chat().stop();
+  const before = await route(`/runs/${first}`);
+  await answered(page, page.chat().regenerate());
+  const after = await route(`/runs/${first}`);
+  const shown = { text: told(page.chat()).text, kept: await kept(page.id), first: [before.status, after.status] };
+  page.close();
+  return shown;
+}
+
+/** An answer is given anew while it waits for a yes. */
+async function anewWaiting() {
+  const page = await open();
+  await answered(page, page.chat().sendMessage({ text: scenarios.approval.ask }));
+  const { id: first } = page.chat().messages.at(-1);
+  const { approval } = partOf(page, (part) => part.state === 'approval-requested');
+  await answered(page, page.chat().regenerate());
+  const { id: second } = page.chat().messages.at(-1);
+  const waiting = await Promise.all([first, second].map((runId) => route(`/pending?runId=${runId}`)));
+  const late = await route(`/runs/${first}/answer`, { approvalId: approval.id, decision: 'approve' }).then(
+    () => 'taken',
+    () => 'refused',
+  );
+  page.close();
+  return { open: waiting.map(({ length }) => length), late, isOther: first !== second };
+}
+
+/** Two pages of a person take the same answer back at once, then one of another person, who knows the ids. */
+async function anewTwice() {
+  const { ask: asked } = wordsFor('use-chat at once');
+  const first = await open();
+  await answered(first, first.chat().sendMessage({ text: asked }));
+  const { messages } = first.chat();
+  const second = await open({ id: first.id, messages });
+  await Promise.all([first, second].map((page) => answered(page, page.chat().regenerate())));
+  const before = await kept(first.id);
+  const other = await open({ id: first.id, messages, as: { authorization: 'Bearer carl' } });
+  await answered(other, other.chat().regenerate());
+  const after = await kept(first.id);
+  for (const page of [first, second, other]) page.close();
+  return { kept: before, isLeftAlone: JSON.stringify(after) === JSON.stringify(before) };
+}
+
 export const useChatPlays = () =>
   play({
     text: () => ask(scenarios.text.ask),
@@ -183,6 +263,7 @@ export const useChatPlays = () =>
     failedCall: () => ask(scenarios.failedCall.ask),
     failedRun: () => ask(scenarios.failedRun.ask),
     ...(scenarios.cited && { cited, stopped }),
+    ...(scenarios.anew && { anew, anewUnderWay, anewWaiting, anewTwice }),
     approved: () => decide(true),
     denied: () => decide(false),
     question,
