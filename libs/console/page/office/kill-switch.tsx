@@ -2,7 +2,7 @@ import { type ReactNode, type SubmitEvent, useCallback, useId, useState } from '
 import type { Stop, StopOrder } from '@toolloop/client';
 import { Icon } from '../parts/icon.js';
 import { useLoaded } from '../parts/loaded.js';
-import { Failed, Loading, Locked, Notice } from '../parts/states.js';
+import { Failed, Loading, Locked, Notice, Problem } from '../parts/states.js';
 import { useConsole } from '../shell/console-context.js';
 import type { Words } from '../words/words.js';
 
@@ -88,11 +88,7 @@ function StopForm({ onStopped }: { readonly onStopped: () => void }): ReactNode 
           <Icon name="stop" size={16} /> {t('tools.stop')}
         </button>
       </div>
-      {problem !== undefined && (
-        <p className="problem" role="alert">
-          {problem}
-        </p>
-      )}
+      <Problem text={problem} />
     </form>
   );
 }
@@ -151,11 +147,7 @@ function StopItem({ stop, onReleased }: { readonly stop: Stop; readonly onReleas
       ) : (
         <p className="muted small">{t('stops.ofAll')}</p>
       )}
-      {problem !== undefined && (
-        <p className="problem" role="alert">
-          {problem}
-        </p>
-      )}
+      <Problem text={problem} />
     </li>
   );
 }

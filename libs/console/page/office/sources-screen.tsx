@@ -3,7 +3,7 @@ import type { ListedSource } from '@toolloop/client';
 import { Findings } from '../parts/findings.js';
 import { Icon } from '../parts/icon.js';
 import { useLoaded } from '../parts/loaded.js';
-import { Failed, Loading, Locked, Notice } from '../parts/states.js';
+import { Failed, Loading, Locked, Notice, Problem } from '../parts/states.js';
 import { useConsole } from '../shell/console-context.js';
 import { hrefOf } from '../shell/route.js';
 
@@ -90,11 +90,7 @@ function AskAgain({ name, onAsked }: { readonly name: string; readonly onAsked: 
       <button type="button" className="button" onClick={ask}>
         {words.t('source.refresh')}
       </button>
-      {problem !== undefined && (
-        <p className="problem" role="alert">
-          {problem}
-        </p>
-      )}
+      <Problem text={problem} />
     </>
   );
 }

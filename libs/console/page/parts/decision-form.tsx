@@ -7,6 +7,7 @@ import { useConsole, useWords } from '../shell/console-context.js';
 import { Icon } from './icon.js';
 import { detailOf, groupOf, sentenceOf } from './request-words.js';
 import type { Answering, RequestViewProps } from './request-view.js';
+import { Problem } from './states.js';
 
 type DecisionProps = Pick<Answering, 'isBusy' | 'send'> & {
   readonly open: Extract<RequestViewProps['open'], { readonly kind: 'approval' | 'rehearsal' }>;
@@ -44,11 +45,7 @@ export function DecisionForm({ open, isBusy, send }: DecisionProps): ReactNode {
           <textarea name="args" className="code" rows={4} spellCheck={false} defaultValue={JSON.stringify(request.args, null, 2)} />
         </label>
       )}
-      {problem !== undefined && (
-        <p className="problem" role="alert">
-          {problem}
-        </p>
-      )}
+      <Problem text={problem} />
       {request?.mayRemember && (
         <label className="check">
           <input type="checkbox" name="remember" /> {t('request.remember')}

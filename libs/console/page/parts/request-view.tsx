@@ -7,6 +7,7 @@ import { Icon } from './icon.js';
 import { DecisionForm } from './decision-form.js';
 import { ResultView } from './result-view.js';
 import { SchemaForm } from './schema-form.js';
+import { Problem } from './states.js';
 import { valueText } from './value-text.js';
 
 export interface RequestViewProps {
@@ -30,11 +31,7 @@ export function RequestView({ open, answer, isLive = true, onAnswered }: Request
     <section className={`request asks-${open.kind}`} aria-label={words.t(`request.${open.kind}`)}>
       <Asked open={open} />
       {!isLive ? null : mayAnswer ? <AnswerForm {...{ open, isBusy, send }} /> : <Elsewhere {...{ open, entry, isBusy, send }} />}
-      {problem !== undefined && (
-        <p className="problem" role="alert">
-          {problem}
-        </p>
-      )}
+      <Problem text={problem} />
       {entry?.roles !== undefined && entry.roles.length > 0 && (
         <p className="muted small">
           <Icon name="lock" size={14} /> <bdi>{words.t('request.needs', { roles: words.anyOf(entry.roles) })}</bdi>

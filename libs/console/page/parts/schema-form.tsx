@@ -3,6 +3,7 @@ import type { JSONSchema7 } from 'json-schema';
 import type { JsonObject, JsonValue } from '@toolloop/protocol';
 import { useWords } from '../shell/console-context.js';
 import { nameOf, textOf } from './names.js';
+import { Problem } from './states.js';
 
 interface SchemaFormProps {
   readonly schema: JSONSchema7;
@@ -40,11 +41,7 @@ export function SchemaForm({ schema, submit, isBusy = false, initial = {}, onSub
         <Field key={name} name={name} schema={schemaOf(field)} isRequired={required.has(name)} initial={initial[name]} isAlone={isWhole} />
       ))}
       {Object.keys(properties).length === 0 && <p className="muted">{t('form.nothing')}</p>}
-      {problem !== undefined && (
-        <p className="problem" role="alert">
-          {problem}
-        </p>
-      )}
+      <Problem text={problem} />
       <div className="actions">
         <button type="submit" className="button primary" disabled={isBusy}>
           {submit}

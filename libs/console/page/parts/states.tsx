@@ -68,6 +68,16 @@ export function Failed({ error, retry }: { readonly error: Error; readonly retry
   );
 }
 
+/** The reason for which the last try of a person failed. A screen reader says it at once. */
+export function Problem({ text }: { readonly text: string | undefined }): ReactNode {
+  if (text === undefined) return null;
+  return (
+    <p className="problem" role="alert">
+      {text}
+    </p>
+  );
+}
+
 interface BoundaryProps {
   readonly words: Words;
   readonly children: ReactNode;

@@ -4,6 +4,7 @@ import { useConsole } from '../shell/console-context.js';
 import { askOwn } from '../shell/session.js';
 import { Icon } from './icon.js';
 import { useLoaded } from './loaded.js';
+import { Problem } from './states.js';
 
 /** The verdicts of people on a run and its approvals, and how to add one. */
 interface Verdicts {
@@ -90,11 +91,7 @@ export function VerdictControl({ approvalId }: { readonly approvalId?: string | 
         </span>
       )}
       {isAsked && <WhyWrong known={known?.why} onSaid={(why) => say('wrong', why)} />}
-      {problem !== undefined && (
-        <p className="problem" role="alert">
-          {problem}
-        </p>
-      )}
+      <Problem text={problem} />
     </div>
   );
 }

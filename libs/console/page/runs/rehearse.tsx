@@ -3,6 +3,7 @@ import type { ComparedCall, RehearsalChoices, RehearsedRun, ToolLoopClient } fro
 import { DecisionChip } from '../parts/decision-chip.js';
 import { useLoaded } from '../parts/loaded.js';
 import { nameOf } from '../parts/names.js';
+import { Problem } from '../parts/states.js';
 import { useConsole } from '../shell/console-context.js';
 import { go, hrefOf } from '../shell/route.js';
 
@@ -50,11 +51,7 @@ export function Rehearse({ runId, conversationId, onClose }: RehearseProps): Rea
       {isAsIs && <Question {...{ conversationId, question, setQuestion, runId }} />}
       {rehearsed && <Comparison rehearsed={rehearsed} />}
       {isBusy && rehearsed?.isOver !== false && <p role="status">{t('run.rehearseAsking')}</p>}
-      {problem !== undefined && (
-        <p className="problem" role="alert">
-          {problem}
-        </p>
-      )}
+      <Problem text={problem} />
       <div className="actions">
         <button
           type="button"

@@ -3,6 +3,7 @@ import type { Run, Undoing } from '@toolloop/client';
 import type { CallPart, RunView } from '@toolloop/react';
 import { Icon } from '../parts/icon.js';
 import { nameOf } from '../parts/names.js';
+import { Problem } from '../parts/states.js';
 import { useVerdict } from '../parts/verdict.js';
 import { useConsole } from '../shell/console-context.js';
 import { go } from '../shell/route.js';
@@ -88,11 +89,7 @@ function Confirm({ asked, run: { runId }, view, onClose }: ConfirmProps): ReactN
       <p>{t(`run.${asked}Lead`)}</p>
       {asked === 'fork' && <ForkStep {...{ view, step, setStep }} />}
       {undoing && <Undone undoing={undoing} />}
-      {problem !== undefined && (
-        <p className="problem" role="alert">
-          {problem}
-        </p>
-      )}
+      <Problem text={problem} />
       <div className="actions">
         {!undoing && (
           <button

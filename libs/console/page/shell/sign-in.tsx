@@ -1,5 +1,6 @@
 import { type SubmitEvent, type ReactNode, useState } from 'react';
 import { Icon } from '../parts/icon.js';
+import { Problem } from '../parts/states.js';
 import type { Words } from '../words/words.js';
 import type { Place } from './place.js';
 import { type Entry, sendWayIn } from './session.js';
@@ -48,11 +49,7 @@ export function SignIn({ place, words: { t }, entry, onEntered }: SignInProps): 
             </button>
           </form>
         )}
-        {problem !== undefined && (
-          <p className="problem" role="alert">
-            {problem}
-          </p>
-        )}
+        <Problem text={problem} />
       </div>
     </main>
   );

@@ -5,7 +5,7 @@ import { useLoaded } from '../parts/loaded.js';
 import { grouped, nameOf, spaceOf } from '../parts/names.js';
 import { ResultView } from '../parts/result-view.js';
 import { SchemaForm } from '../parts/schema-form.js';
-import { Failed, Loading, Notice } from '../parts/states.js';
+import { Failed, Loading, Notice, Problem } from '../parts/states.js';
 import { useConsole } from '../shell/console-context.js';
 import { hrefOf } from '../shell/route.js';
 import { ToolFacts } from './tool-facts.js';
@@ -265,11 +265,7 @@ function Switch({ id, stop, onSwitched }: SwitchProps): ReactNode {
       <button type="submit" className={stop ? 'button primary' : 'button danger'}>
         {t(stop ? 'tools.release' : 'tools.stop')}
       </button>
-      {problem !== undefined && (
-        <p className="problem" role="alert">
-          {problem}
-        </p>
-      )}
+      <Problem text={problem} />
     </form>
   );
 }
