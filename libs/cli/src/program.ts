@@ -70,7 +70,11 @@ function programFor(output: CommandOutput, print: Print): Command {
     .configureOutput({ writeOut: (text) => output.write(text), outputError: () => undefined });
   addInit(program, print);
   addChat(program, output, print);
-  addLooks(program, print);
+  addTools(program, print);
+  addCall(program, print);
+  addExplain(program, print);
+  addRuns(program, print);
+  addInbox(program, print);
   addAudit(program, print);
   addMcp(program, output, print);
   addEvals(program, print);
@@ -141,8 +145,10 @@ function addChat(program: Command, output: CommandOutput, print: Print): void {
 
 type LookOptions = CounterpartOptions & JsonOption & OpenOptions;
 
+type Look = (counterpart: Counterpart) => Promise<Answer>;
+
 /** The answer of a command about an application, or the page of the console that shows it. */
-function answerOf(options: LookOptions, place: string, work: (counterpart: Counterpart) => Promise<Answer>): Promise<Answer> {
+function answerOf(options: LookOptions, place: string, work: Look): Promise<Answer> {
   return options.open ? opened(options, place) : using(options, work);
 }
 
@@ -150,42 +156,64 @@ function look(parent: Command, name: string, description: string): Command {
   return withCounterpart(parent.command(name).description(description)).addOption(JSON_OPTION());
 }
 
-function addLooks(program: Command, print: Print): void {
-  const answering = async (options: LookOptions, place: string, work: (counterpart: Counterpart) => Promise<Answer>): Promise<void> =>
-    print(await answerOf(options, place, work), options);
+/** Prints the answer of a command about an application. The place is the page of the console that shows the same. */
+async function printLook(print: Print, options: LookOptions, place: string, work: Look): Promise<void> {
+  print(await answerOf(options, place, work), options);
+}
+
+function addTools(program: Command, print: Print): void {
   look(program, 'tools', 'list the tools that the model may call from the first step').action((options: LookOptions) =>
-    answering(options, 'tools', toolsOf),
+    printLook(print, options, 'tools', toolsOf),
   );
+}
+
+function addCall(program: Command, print: Print): void {
   look(program, 'call', 'call a tool by hand; exits with 1 if it does not succeed, or waits')
     .argument('<tool>', 'the id of the tool')
     .argument('[arguments]', 'a JSON object', '{}')
     .action((tool: string, args: string, options: LookOptions) =>
-      answering(options, placed('tools', tool), (counterpart) => calledBy(counterpart, tool, args)),
+      printLook(print, options, placed('tools', tool), (counterpart) => calledBy(counterpart, tool, args)),
     );
+}
+
+type ExplainOptions = Readonly<Record<'for' | 'run' | 'call', string | undefined>>;
+
+function addExplain(program: Command, print: Print): void {
   look(program, 'explain', 'explain to an operator why a tool is offered or not, or what became of a call')
     .argument('<tool>', 'the id of the tool')
     .option('--for <actor>', 'the actor for whom it is explained')
     .option('--run <id>', 'the run of a call')
     .option('--call <id>', 'the id of the call')
-    .action((tool: string, options: LookOptions & Readonly<Record<'for' | 'run' | 'call', string | undefined>>) =>
-      answering(options, placed('why', tool, ...(options.for === undefined ? [] : ['as', options.for])), async (counterpart) => {
-        const { for: actorId, run: runId, call: toolCallId } = options;
-        if ((runId === undefined) !== (toolCallId === undefined)) throw new CommandError('A call is named by both: --run and --call.');
-        const value = await counterpart.explain(tool, {
-          ...(actorId !== undefined && { actorId }),
-          ...(runId !== undefined && toolCallId !== undefined && { runId, toolCallId }),
-        });
-        return { value, text: explanationText(value) };
-      }),
-    );
+    .action((tool: string, options: LookOptions & ExplainOptions) => {
+      const place = placed('why', tool, ...(options.for === undefined ? [] : ['as', options.for]));
+      return printLook(print, options, place, (counterpart) => explain(counterpart, tool, options));
+    });
+}
+
+async function explain(counterpart: Counterpart, tool: string, options: ExplainOptions): Promise<Answer> {
+  const { for: actorId, run: runId, call: toolCallId } = options;
+  if ((runId === undefined) !== (toolCallId === undefined)) throw new CommandError('A call is named by both: --run and --call.');
+  const value = await counterpart.explain(tool, {
+    ...(actorId !== undefined && { actorId }),
+    ...(runId !== undefined && toolCallId !== undefined && { runId, toolCallId }),
+  });
+  return { value, text: explanationText(value) };
+}
+
+function addRuns(program: Command, print: Print): void {
   const runs = look(program, 'runs', 'list your runs, the newest first')
     .option('--status <status>', 'only queued, running, waiting or ended ones')
     .action((options: LookOptions & { status?: string }) =>
-      answering(options, 'runs', (counterpart) => runsOf(counterpart, options.status)),
+      printLook(print, options, 'runs', (counterpart) => runsOf(counterpart, options.status)),
     );
   addRehearsal(runs, print);
   addRunFiles(runs, print);
-  const inbox = look(program, 'inbox', 'list what waits for you').action((options: LookOptions) => answering(options, 'inbox', inboxOf));
+}
+
+function addInbox(program: Command, print: Print): void {
+  const inbox = look(program, 'inbox', 'list what waits for you').action((options: LookOptions) =>
+    printLook(print, options, 'inbox', inboxOf),
+  );
   for (const decision of ['approve', 'deny'] as const) {
     const command = look(inbox, decision, `${decision} a call, several of one kind, or a rehearsal`)
       .argument('<id>', 'the id that the inbox shows')
@@ -196,7 +224,9 @@ function addLooks(program: Command, print: Print): void {
         .option('--trust <name...>', 'what the inbox says may be trusted, for the rest of the run')
         .option('--always <argument>', 'for operators: the argument whose value is trusted in all runs of the tenant');
     command.action((id: string, others: readonly string[], options: DecisionOptions) =>
-      answering(command.optsWithGlobals<LookOptions>(), 'inbox', (counterpart) => decided(counterpart, [id, ...others], decision, options)),
+      printLook(print, command.optsWithGlobals<LookOptions>(), 'inbox', (counterpart) =>
+        decided(counterpart, [id, ...others], decision, options),
+      ),
     );
   }
 }

@@ -34,7 +34,7 @@ export class RetentionSweep implements BeforeApplicationShutdown, OnApplicationB
     private readonly database: Database,
     private readonly retention: Retention = {},
   ) {
-    this.rules = rulesOf(retention);
+    this.rules = listRules(retention);
   }
 
   onApplicationBootstrap(): void {
@@ -90,39 +90,60 @@ const DAYS_OF_IDS = 2;
 /** The condition of a question that a person may answer yet. Its expiry is ISO 8601 in UTC, which is in order as a text. */
 const IS_OPEN = `decision is null and record->>'expiresAt' > to_char(now() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
 
-/** Counters of windows that are over, and accounts and turns that have expired, may go at any time; a day later no one looks at them any more. */
-function rulesOf({ calls, conversations, directives, pending, runs, suspendedRuns, usage = DAYS_OF_USAGE }: Retention): readonly Rule[] {
-  const ago = `now() - $1::float8 * interval '1 day'`;
-  const created = `created_at < ${ago}`;
+/** The moment before which rows are over; `$1` is the number of days. */
+const AGO = `now() - $1::float8 * interval '1 day'`;
+const CREATED_BEFORE = `created_at < ${AGO}`;
+
+function listRules(retention: Retention): readonly Rule[] {
+  return [...listRecordRules(retention), ...listRunRules(retention), ...listUsageRules(retention), ...EXPIRED];
+}
+
+/** Lists the rules of what people and tools have said and done, within runs and after them. */
+function listRecordRules({ pending, calls, conversations, directives }: Retention): readonly Rule[] {
   return [
-    { table: 'toolloop.pending', key: 'id', over: `${created} and not (${IS_OPEN})`, days: pending },
-    { table: 'toolloop.calls', key: 'tenant, key_hash', over: `started_at < ${ago} and finished_at < ${ago}`, days: calls },
-    { table: 'toolloop.conversation_parts', key: 'tenant, key_hash, position', over: created, days: conversations },
+    { table: 'toolloop.pending', key: 'id', over: `${CREATED_BEFORE} and not (${IS_OPEN})`, days: pending },
+    { table: 'toolloop.calls', key: 'tenant, key_hash', over: `started_at < ${AGO} and finished_at < ${AGO}`, days: calls },
+    { table: 'toolloop.conversation_parts', key: 'tenant, key_hash, position', over: CREATED_BEFORE, days: conversations },
     {
       table: 'toolloop.directives',
       key: 'tenant, directive_id',
-      over: `status in ('succeeded', 'dead', 'cancelled', 'compensated') and updated_at < ${ago}`,
+      over: `status in ('succeeded', 'dead', 'cancelled', 'compensated') and updated_at < ${AGO}`,
       days: directives,
     },
-    { table: 'toolloop.runs', key: 'run_id', over: `ended_at < ${ago}`, days: runs },
+  ];
+}
+
+/** Lists the rules of runs: those that have ended, and those that wait for an answer which may not come any more. */
+function listRunRules({ runs, suspendedRuns }: Retention): readonly Rule[] {
+  return [
+    { table: 'toolloop.runs', key: 'run_id', over: `ended_at < ${AGO}`, days: runs },
     {
       table: 'toolloop.runs',
       key: 'run_id',
-      over: `request is null and status = 'waiting' and updated_at < ${ago} and not exists (
+      over: `request is null and status = 'waiting' and updated_at < ${AGO} and not exists (
         select from toolloop.pending where tenant = runs.tenant and run_id = runs.run_id and ${IS_OPEN})`,
       days: suspendedRuns,
       waits: true,
     },
-    { table: 'toolloop.usage', key: 'tenant, day, key_hash', over: `day < ${ago}`, days: usage },
-    { table: 'toolloop.usage_ids', key: 'tenant, id_hash', over: `added_at < ${ago}`, days: DAYS_OF_IDS },
-    { table: 'toolloop.conversation_turns', key: 'tenant, key_hash', over: `expires_at < ${ago}`, days: 1 },
-    { table: 'toolloop.conversation_inputs', key: 'tenant, key_hash, input_id', over: `expires_at < ${ago}`, days: 1 },
-    { table: 'toolloop.session_accounts', key: 'tenant, key_hash', over: `expires_at < ${ago}`, days: 1 },
-    {
-      table: 'toolloop.quotas',
-      key: 'tenant, quantity, window_ms, "window"',
-      over: `("window" + 1) * window_ms < extract(epoch from ${ago}) * 1000`,
-      days: 1,
-    },
   ];
 }
+
+function listUsageRules({ usage = DAYS_OF_USAGE }: Retention): readonly Rule[] {
+  return [
+    { table: 'toolloop.usage', key: 'tenant, day, key_hash', over: `day < ${AGO}`, days: usage },
+    { table: 'toolloop.usage_ids', key: 'tenant, id_hash', over: `added_at < ${AGO}`, days: DAYS_OF_IDS },
+  ];
+}
+
+/** Counters of windows that are over, and accounts and turns that have expired, may go at any time; a day later no one looks at them any more. */
+const EXPIRED: readonly Rule[] = [
+  { table: 'toolloop.conversation_turns', key: 'tenant, key_hash', over: `expires_at < ${AGO}`, days: 1 },
+  { table: 'toolloop.conversation_inputs', key: 'tenant, key_hash, input_id', over: `expires_at < ${AGO}`, days: 1 },
+  { table: 'toolloop.session_accounts', key: 'tenant, key_hash', over: `expires_at < ${AGO}`, days: 1 },
+  {
+    table: 'toolloop.quotas',
+    key: 'tenant, quantity, window_ms, "window"',
+    over: `("window" + 1) * window_ms < extract(epoch from ${AGO}) * 1000`,
+    days: 1,
+  },
+];

@@ -1,4 +1,14 @@
-import { type SubmitEvent, type KeyboardEvent, type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from 'react';
+import {
+  type KeyboardEvent,
+  type ReactNode,
+  type RefObject,
+  type SubmitEvent,
+  useCallback,
+  useEffect,
+  useMemo,
+  useRef,
+  useState,
+} from 'react';
 import { ToolLoopHttpError } from '@toolloop/client';
 import { isWebAddress } from '@toolloop/protocol';
 import { type BeltTool, type RunPart, type RunView, type Turn, useObserved } from '@toolloop/react';
@@ -297,9 +307,19 @@ function Thinking(): ReactNode {
   );
 }
 
-function Composer({ isAnswering }: { readonly isAnswering: boolean }): ReactNode {
-  const { thread, words, session } = useConsole();
-  const { t } = words;
+/** The message that a person is writing, with the field in which it stands. */
+interface UnsentMessage {
+  readonly text: string;
+  readonly setText: (text: string) => void;
+  readonly isRehearsal: boolean;
+  readonly setRehearsal: (isRehearsal: boolean) => void;
+  readonly field: RefObject<HTMLTextAreaElement | null>;
+  /** Does nothing while there is no text, or an answer is on its way. */
+  readonly send: () => void;
+}
+
+function useUnsentMessage(isAnswering: boolean): UnsentMessage {
+  const { thread, session } = useConsole();
   const [text, setText] = useDraft(session);
   const [isRehearsal, setRehearsal] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);
@@ -309,6 +329,12 @@ function Composer({ isAnswering }: { readonly isAnswering: boolean }): ReactNode
     setText('');
     field.current?.focus();
   };
+  return { text, setText, isRehearsal, setRehearsal, field, send };
+}
+
+function Composer({ isAnswering }: { readonly isAnswering: boolean }): ReactNode {
+  const { t } = useWords();
+  const { text, setText, isRehearsal, setRehearsal, field, send } = useUnsentMessage(isAnswering);
   const submit = (event: SubmitEvent): void => {
     event.preventDefault();
     send();
@@ -335,17 +361,27 @@ function Composer({ isAnswering }: { readonly isAnswering: boolean }): ReactNode
           <input type="checkbox" role="switch" checked={isRehearsal} onChange={({ target }) => setRehearsal(target.checked)} />{' '}
           {t('chat.rehearse')}
         </label>
-        {isAnswering ? (
-          <button type="button" className="button round" onClick={() => void thread.stop()} aria-label={t('chat.stop')}>
-            <Icon name="stop" />
-          </button>
-        ) : (
-          <button type="submit" className="button primary round" disabled={text.trim() === ''} aria-label={t('chat.send')}>
-            <Icon name="send" />
-          </button>
-        )}
+        {isAnswering ? <StopButton /> : <SendButton isDisabled={text.trim() === ''} />}
       </div>
     </form>
+  );
+}
+
+function StopButton(): ReactNode {
+  const { thread, words } = useConsole();
+  return (
+    <button type="button" className="button round" onClick={() => void thread.stop()} aria-label={words.t('chat.stop')}>
+      <Icon name="stop" />
+    </button>
+  );
+}
+
+function SendButton({ isDisabled }: { readonly isDisabled: boolean }): ReactNode {
+  const { t } = useWords();
+  return (
+    <button type="submit" className="button primary round" disabled={isDisabled} aria-label={t('chat.send')}>
+      <Icon name="send" />
+    </button>
   );
 }
 

@@ -2,6 +2,7 @@ import { type ReactNode, useMemo, useState } from 'react';
 import type { EvalReport, EvalRun } from '@toolloop/protocol';
 import { Icon } from '../parts/icon.js';
 import { useConsole } from '../shell/console-context.js';
+import type { Words } from '../words/words.js';
 
 /** The runs of a case that passed, of how many. */
 interface Passed {
@@ -33,8 +34,7 @@ const MOST_CASES = 200;
 
 /** Each case under each variant; a cell opens its runs. */
 export function CaseTable({ report, before }: CaseTableProps): ReactNode {
-  const { words } = useConsole();
-  const { t } = words;
+  const { t } = useConsole().words;
   const [filter, setFilter] = useState<Filter>('all');
   const [open, setOpen] = useState<CaseCell>();
   const cases = useMemo(() => rowsOf(report, before), [report, before]);
@@ -43,38 +43,16 @@ export function CaseTable({ report, before }: CaseTableProps): ReactNode {
     <>
       <div className="heading">
         <h3>{t('evals.cases', { n: cases.length })}</h3>
-        <div className="filters" role="group" aria-label={t('evals.filter')}>
-          {FILTERS.filter((one) => one !== 'changed' || before).map((one) => (
-            <button key={one} type="button" className="filter" aria-pressed={filter === one} onClick={() => setFilter(one)}>
-              {t(`evals.${one}`)}
-            </button>
-          ))}
-        </div>
+        <CaseFilter filter={filter} isCompared={before !== undefined} onChoose={setFilter} />
       </div>
       {shown.length === 0 && <p className="muted">{t('evals.none')}</p>}
       {shown.length > 0 && (
         <div className="table-frame" tabIndex={0} role="group" aria-label={t('evals.cases', { n: cases.length })}>
           <table className="cases">
-            <thead>
-              <tr>
-                <th scope="col">{t('evals.case')}</th>
-                {report.variants.map(({ name }) => (
-                  <th key={name} scope="col">
-                    {name}
-                  </th>
-                ))}
-              </tr>
-            </thead>
+            <Variants variants={report.variants} />
             <tbody>
-              {shown.slice(0, MOST_CASES).map(({ name, cells }) => (
-                <tr key={name}>
-                  <th scope="row">{name}</th>
-                  {cells.map((cell) => (
-                    <td key={cell.variant}>
-                      <Cell cell={cell} isOpen={cell === open} onOpen={() => setOpen(cell === open ? undefined : cell)} />
-                    </td>
-                  ))}
-                </tr>
+              {shown.slice(0, MOST_CASES).map((row) => (
+                <Row key={row.name} row={row} open={open} onOpen={setOpen} />
               ))}
             </tbody>
           </table>
@@ -83,6 +61,62 @@ export function CaseTable({ report, before }: CaseTableProps): ReactNode {
       {shown.length > MOST_CASES && <p className="muted">{t('result.more', { n: shown.length - MOST_CASES })}</p>}
       {open && <OpenCell key={`${open.name} ${open.variant}`} cell={open} report={report} before={before} />}
     </>
+  );
+}
+
+interface CaseFilterProps {
+  readonly filter: Filter;
+  /** True where there is another time from which a case may differ. */
+  readonly isCompared: boolean;
+  readonly onChoose: (filter: Filter) => void;
+}
+
+function CaseFilter({ filter, isCompared, onChoose }: CaseFilterProps): ReactNode {
+  const { t } = useConsole().words;
+  return (
+    <div className="filters" role="group" aria-label={t('evals.filter')}>
+      {FILTERS.filter((one) => one !== 'changed' || isCompared).map((one) => (
+        <button key={one} type="button" className="filter" aria-pressed={filter === one} onClick={() => onChoose(one)}>
+          {t(`evals.${one}`)}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+/** The heads of the columns. */
+function Variants({ variants }: Pick<EvalReport, 'variants'>): ReactNode {
+  const { t } = useConsole().words;
+  return (
+    <thead>
+      <tr>
+        <th scope="col">{t('evals.case')}</th>
+        {variants.map(({ name }) => (
+          <th key={name} scope="col">
+            {name}
+          </th>
+        ))}
+      </tr>
+    </thead>
+  );
+}
+
+interface RowProps {
+  readonly row: CaseRow;
+  readonly open: CaseCell | undefined;
+  readonly onOpen: (cell: CaseCell | undefined) => void;
+}
+
+function Row({ row: { name, cells }, open, onOpen }: RowProps): ReactNode {
+  return (
+    <tr>
+      <th scope="row">{name}</th>
+      {cells.map((cell) => (
+        <td key={cell.variant}>
+          <Cell cell={cell} isOpen={cell === open} onOpen={() => onOpen(cell === open ? undefined : cell)} />
+        </td>
+      ))}
+    </tr>
   );
 }
 
@@ -172,14 +206,7 @@ function OpenCell({ cell: { name, variant }, report, before }: CaseTableProps & 
 function CaseRun({ run, isAlone }: { readonly run: EvalRun; readonly isAlone: boolean }): ReactNode {
   const { words } = useConsole();
   const { t } = words;
-  const { passed, repeat, scores, text, calls, usage, durationMs, finishReason, error, approvals } = run;
-  const facts = [
-    t(`finish.${finishReason}`),
-    words.duration(durationMs),
-    t('run.tokens', { n: usage.inputTokens + usage.outputTokens }),
-    ...(usage.costUsd === undefined ? [] : [words.money(usage.costUsd, 'USD')]),
-    ...(approvals > 0 ? [t('evals.asked', { n: approvals })] : []),
-  ];
+  const { passed, repeat, scores, text, calls, error } = run;
   return (
     <article className={`call ${passed ? 'done' : 'failed'}`}>
       <header>
@@ -188,37 +215,60 @@ function CaseRun({ run, isAlone }: { readonly run: EvalRun; readonly isAlone: bo
         </span>
         <div className="call-words">
           <strong>{isAlone ? t(passed ? 'evals.passed' : 'evals.notPassed') : t('evals.repeat', { n: repeat })}</strong>
-          <p className="call-line">{facts.join(' · ')}</p>
+          <p className="call-line">{listFacts(run, words).join(' · ')}</p>
         </div>
       </header>
-      <ul className="scores">
-        {scores.map(({ name, passed: hasPassed, why }) => (
-          <li key={name} className={hasPassed ? 'good' : 'danger'}>
-            <Icon name={hasPassed ? 'check' : 'cross'} size={14} />
-            <span>
-              <strong>{name}</strong> {why}
-            </span>
-          </li>
-        ))}
-      </ul>
+      <Scores scores={scores} />
       {error !== undefined && <p className="problem">{error}</p>}
-      {calls.length > 0 && (
-        <ol className="made-calls">
-          {calls.map(({ tool, args, status, code }, index) => (
-            <li key={index}>
-              <code className="code">
-                {tool} {JSON.stringify(args)}
-              </code>{' '}
-              <span className="muted small">{code ?? t(`outcome.${status}`)}</span>
-            </li>
-          ))}
-        </ol>
-      )}
+      {calls.length > 0 && <MadeCalls calls={calls} />}
       {text !== '' && (
         <p className="text" dir="auto">
           {text}
         </p>
       )}
     </article>
+  );
+}
+
+/** Lists how a run ended, and its price in time, tokens, money and questions to people. */
+function listFacts({ finishReason, durationMs, usage, approvals }: EvalRun, words: Words): readonly string[] {
+  const { t } = words;
+  return [
+    t(`finish.${finishReason}`),
+    words.duration(durationMs),
+    t('run.tokens', { n: usage.inputTokens + usage.outputTokens }),
+    ...(usage.costUsd === undefined ? [] : [words.money(usage.costUsd, 'USD')]),
+    ...(approvals > 0 ? [t('evals.asked', { n: approvals })] : []),
+  ];
+}
+
+function Scores({ scores }: Pick<EvalRun, 'scores'>): ReactNode {
+  return (
+    <ul className="scores">
+      {scores.map(({ name, passed, why }) => (
+        <li key={name} className={passed ? 'good' : 'danger'}>
+          <Icon name={passed ? 'check' : 'cross'} size={14} />
+          <span>
+            <strong>{name}</strong> {why}
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function MadeCalls({ calls }: Pick<EvalRun, 'calls'>): ReactNode {
+  const { t } = useConsole().words;
+  return (
+    <ol className="made-calls">
+      {calls.map(({ tool, args, status, code }, index) => (
+        <li key={index}>
+          <code className="code">
+            {tool} {JSON.stringify(args)}
+          </code>{' '}
+          <span className="muted small">{code ?? t(`outcome.${status}`)}</span>
+        </li>
+      ))}
+    </ol>
   );
 }

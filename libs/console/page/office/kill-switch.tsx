@@ -42,13 +42,10 @@ export function KillSwitch(): ReactNode {
 }
 
 function StopForm({ onStopped }: { readonly onStopped: () => void }): ReactNode {
-  const { client, words, session, announce } = useConsole();
+  const { client, words, announce } = useConsole();
   const { t } = words;
   const [reach, setReach] = useState<Reach>('tool');
-  const names = useNames();
-  const list = useId();
   const { send, problem, isBusy } = useSwitching(onStopped);
-  const reaches = REACHES.filter((one) => one !== 'everything' || session.everywhere.includes('killSwitch'));
   const stop = (event: SubmitEvent<HTMLFormElement>): void => {
     event.preventDefault();
     const form = event.currentTarget;
@@ -61,28 +58,9 @@ function StopForm({ onStopped }: { readonly onStopped: () => void }): ReactNode 
   };
   return (
     <form className="stop-form" onSubmit={stop}>
-      <div className="filters" role="group" aria-label={t('stops.what')}>
-        {reaches.map((one) => (
-          <button key={one} type="button" className="filter" aria-pressed={reach === one} onClick={() => setReach(one)}>
-            {t(`stops.${one}`, { tenant: session.tenant })}
-          </button>
-        ))}
-      </div>
-      {(reach === 'tool' || reach === 'source') && (
-        <label className="field">
-          <span>{t(`stops.${reach}Name`)}</span>
-          <input key={reach} name="name" required className="code" list={list} autoComplete="off" maxLength={128} />
-          <datalist id={list}>
-            {names[reach].map((name) => (
-              <option key={name} value={name} />
-            ))}
-          </datalist>
-        </label>
-      )}
-      <label className="field">
-        <span>{t('tools.reason')}</span>
-        <input name="reason" required maxLength={1000} autoComplete="off" />
-      </label>
+      <ReachFilter reach={reach} onChoose={setReach} />
+      <NameField reach={reach} />
+      <ReasonField />
       <div className="actions">
         <button type="submit" className="button danger" disabled={isBusy}>
           <Icon name="stop" size={16} /> {t('tools.stop')}
@@ -90,6 +68,56 @@ function StopForm({ onStopped }: { readonly onStopped: () => void }): ReactNode 
       </div>
       <Problem text={problem} />
     </form>
+  );
+}
+
+interface ReachFilterProps {
+  readonly reach: Reach;
+  readonly onChoose: (reach: Reach) => void;
+}
+
+/** The reaches of a stop that this person may give. */
+function ReachFilter({ reach, onChoose }: ReachFilterProps): ReactNode {
+  const { words, session } = useConsole();
+  const { t } = words;
+  const reaches = REACHES.filter((one) => one !== 'everything' || session.everywhere.includes('killSwitch'));
+  return (
+    <div className="filters" role="group" aria-label={t('stops.what')}>
+      {reaches.map((one) => (
+        <button key={one} type="button" className="filter" aria-pressed={reach === one} onClick={() => onChoose(one)}>
+          {t(`stops.${one}`, { tenant: session.tenant })}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+/** The name of the tool or the source to stop; a wider stop needs none. */
+function NameField({ reach }: Pick<ReachFilterProps, 'reach'>): ReactNode {
+  const { t } = useConsole().words;
+  const names = useNames();
+  const list = useId();
+  if (reach !== 'tool' && reach !== 'source') return null;
+  return (
+    <label className="field">
+      <span>{t(`stops.${reach}Name`)}</span>
+      <input key={reach} name="name" required className="code" list={list} autoComplete="off" maxLength={128} />
+      <datalist id={list}>
+        {names[reach].map((name) => (
+          <option key={name} value={name} />
+        ))}
+      </datalist>
+    </label>
+  );
+}
+
+function ReasonField(): ReactNode {
+  const { t } = useConsole().words;
+  return (
+    <label className="field">
+      <span>{t('tools.reason')}</span>
+      <input name="reason" required maxLength={1000} autoComplete="off" />
+    </label>
   );
 }
 
@@ -136,10 +164,7 @@ function StopItem({ stop, onReleased }: { readonly stop: Stop; readonly onReleas
       <p className="warning-line">{t('tools.stoppedBy', { by: stop.author, reason: stop.reason, when: words.ago(stop.at) })}</p>
       {mayRelease ? (
         <form className="beside-form" onSubmit={release}>
-          <label className="field">
-            <span>{t('tools.reason')}</span>
-            <input name="reason" required maxLength={1000} autoComplete="off" />
-          </label>
+          <ReasonField />
           <button type="submit" className="button primary" disabled={isBusy}>
             {t('tools.release')}
           </button>

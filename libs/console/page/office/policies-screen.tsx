@@ -25,24 +25,10 @@ function PoliciesScreen({ selected }: { readonly selected: string | undefined })
       <section className="list" aria-label={t('nav.policies')}>
         <header className="bar-top">
           <h1>{t('nav.policies')}</h1>
-          {maySee && (
-            <a className="button" href={hrefOf('policies', DRAFT)} aria-current={chosen === DRAFT ? 'page' : undefined}>
-              <Icon name="plus" size={16} /> {t('policies.draft')}
-            </a>
-          )}
+          {maySee && <DraftLink isChosen={chosen === DRAFT} />}
         </header>
         <ul className="rows">
-          <li>
-            <a href={hrefOf('policies', STOPS)} className="row" aria-current={chosen === STOPS ? 'true' : undefined}>
-              <span className="row-kind effect-external_side_effect">
-                <Icon name="stop" size={17} />
-              </span>
-              <span className="row-words">
-                <strong>{t('policies.switch')}</strong>
-                <small className="muted">{t('policies.switchLead')}</small>
-              </span>
-            </a>
-          </li>
+          <SwitchRow isChosen={chosen === STOPS} />
         </ul>
         <section className="tool-group">
           <h2>{t('policies.versions')}</h2>
@@ -62,6 +48,33 @@ export default PoliciesScreen; // oxlint-disable-line import/no-default-export -
 /** The versions with the one that the application starts with behind them. */
 function withStarted(put: readonly PutPolicies[]): readonly PutPolicies[] {
   return [...put, { number: 0, author: '', reason: '', at: new Date(0).toISOString() }];
+}
+
+function DraftLink({ isChosen }: { readonly isChosen: boolean }): ReactNode {
+  const { t } = useConsole().words;
+  return (
+    <a className="button" href={hrefOf('policies', DRAFT)} aria-current={isChosen ? 'page' : undefined}>
+      <Icon name="plus" size={16} /> {t('policies.draft')}
+    </a>
+  );
+}
+
+/** The way to the kill switch, above the versions. */
+function SwitchRow({ isChosen }: { readonly isChosen: boolean }): ReactNode {
+  const { t } = useConsole().words;
+  return (
+    <li>
+      <a href={hrefOf('policies', STOPS)} className="row" aria-current={isChosen ? 'true' : undefined}>
+        <span className="row-kind effect-external_side_effect">
+          <Icon name="stop" size={17} />
+        </span>
+        <span className="row-words">
+          <strong>{t('policies.switch')}</strong>
+          <small className="muted">{t('policies.switchLead')}</small>
+        </span>
+      </a>
+    </li>
+  );
 }
 
 interface VersionsProps {

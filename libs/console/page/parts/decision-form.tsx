@@ -16,10 +16,43 @@ type DecisionProps = Pick<Answering, 'isBusy' | 'send'> & {
 /** A yes, or a no with its reason, which the model reads. */
 export function DecisionForm({ open, isBusy, send }: DecisionProps): ReactNode {
   const { t } = useWords();
-  const [problem, setProblem] = useState<string>();
+  const { problem, decide } = useDecision({ open, send });
   const request = open.kind === 'approval' ? open.request : undefined;
-  const decide = (decision: 'approve' | 'deny', form: HTMLFormElement): void => {
-    const typed = new FormData(form);
+  const submit = (event: SubmitEvent<HTMLFormElement>): void => {
+    event.preventDefault();
+    decide(event.nativeEvent.submitter?.getAttribute('value') === 'deny' ? 'deny' : 'approve', new FormData(event.currentTarget));
+  };
+  return (
+    <form className="decision" onSubmit={submit}>
+      <label className="field">
+        <span>{t('request.reason')}</span>
+        <input name="reason" maxLength={1000} autoComplete="off" />
+      </label>
+      {request?.mayEdit && <ArgumentsField args={request.args} />}
+      <Problem text={problem} />
+      {request?.mayRemember && (
+        <label className="check">
+          <input type="checkbox" name="remember" /> {t('request.remember')}
+        </label>
+      )}
+      {request?.mayEndorse && <Trust offered={request.mayEndorse} />}
+      {request && <Together approvalId={request.approvalId} />}
+      <DecisionButtons isBusy={isBusy} />
+    </form>
+  );
+}
+
+/** The decision that a person is about to send. */
+interface OwnDecision {
+  /** The reason for which it could not be sent. */
+  readonly problem: string | undefined;
+  readonly decide: (decision: 'approve' | 'deny', typed: FormData) => void;
+}
+
+function useDecision({ open, send }: Pick<DecisionProps, 'open' | 'send'>): OwnDecision {
+  const { t } = useWords();
+  const [problem, setProblem] = useState<string>();
+  const decide: OwnDecision['decide'] = (decision, typed) => {
     const reason = typed.get('reason');
     const said = { decision, ...(typeof reason === 'string' && reason.trim() !== '' && { reason }) };
     if (open.kind === 'rehearsal') return send({ rehearsalId: open.request.rehearsalId, ...said });
@@ -29,39 +62,31 @@ export function DecisionForm({ open, isBusy, send }: DecisionProps): ReactNode {
     const reach = reachIn(typed, decision, said.reason);
     send({ approvalId: open.request.approvalId, ...said }, orNone(amend), orNone(reach));
   };
-  const submit = (event: SubmitEvent<HTMLFormElement>): void => {
-    event.preventDefault();
-    decide(event.nativeEvent.submitter?.getAttribute('value') === 'deny' ? 'deny' : 'approve', event.currentTarget);
-  };
+  return { problem, decide };
+}
+
+/** The arguments of the call, for those who may change them. */
+function ArgumentsField({ args }: Pick<ApprovalRequest, 'args'>): ReactNode {
+  const { t } = useWords();
   return (
-    <form className="decision" onSubmit={submit}>
-      <label className="field">
-        <span>{t('request.reason')}</span>
-        <input name="reason" maxLength={1000} autoComplete="off" />
-      </label>
-      {request?.mayEdit && (
-        <label className="field">
-          <span>{t('request.edit')}</span>
-          <textarea name="args" className="code" rows={4} spellCheck={false} defaultValue={JSON.stringify(request.args, null, 2)} />
-        </label>
-      )}
-      <Problem text={problem} />
-      {request?.mayRemember && (
-        <label className="check">
-          <input type="checkbox" name="remember" /> {t('request.remember')}
-        </label>
-      )}
-      {request?.mayEndorse && <Trust offered={request.mayEndorse} />}
-      {request && <Together approvalId={request.approvalId} />}
-      <div className="actions">
-        <button type="submit" value="approve" className="button primary" disabled={isBusy} data-key="a">
-          <Icon name="check" size={16} /> {t('request.approve')}
-        </button>
-        <button type="submit" value="deny" className="button danger" disabled={isBusy} data-key="d">
-          <Icon name="cross" size={16} /> {t('request.deny')}
-        </button>
-      </div>
-    </form>
+    <label className="field">
+      <span>{t('request.edit')}</span>
+      <textarea name="args" className="code" rows={4} spellCheck={false} defaultValue={JSON.stringify(args, null, 2)} />
+    </label>
+  );
+}
+
+function DecisionButtons({ isBusy }: Pick<DecisionProps, 'isBusy'>): ReactNode {
+  const { t } = useWords();
+  return (
+    <div className="actions">
+      <button type="submit" value="approve" className="button primary" disabled={isBusy} data-key="a">
+        <Icon name="check" size={16} /> {t('request.approve')}
+      </button>
+      <button type="submit" value="deny" className="button danger" disabled={isBusy} data-key="d">
+        <Icon name="cross" size={16} /> {t('request.deny')}
+      </button>
+    </div>
   );
 }
 

@@ -51,24 +51,11 @@ export function useVerdict(): Verdict | undefined {
 
 /** The question whether a run, or the decision about one of its approvals, was right. Evaluations read the answer. */
 export function VerdictControl({ approvalId }: { readonly approvalId?: string | undefined }): ReactNode {
-  const { words, announce } = useConsole();
-  const { t } = words;
-  const verdicts = useContext(VerdictsContext);
-  const [isAsked, setAsked] = useState(false);
-  const [problem, setProblem] = useState<string>();
+  const { t } = useConsole().words;
+  const { verdicts, isAsked, setAsked, problem, say } = useOwnVerdict(approvalId);
   if (!verdicts) return null;
   const known = verdicts.of(approvalId);
   const question = t(approvalId === undefined ? 'verdict.run' : 'verdict.approval');
-  const say = (verdict: Verdict['verdict'], why?: string): void => {
-    verdicts
-      .say({ verdict, ...(approvalId !== undefined && { approvalId }), ...(why !== undefined && { why }) })
-      .then(() => {
-        setProblem(undefined);
-        setAsked(false);
-        announce(t('verdict.kept'));
-      })
-      .catch((error: unknown) => setProblem(error instanceof Error ? error.message : String(error)));
-  };
   return (
     <div className="said-bar" role="group" aria-label={question}>
       <span className="muted small">{question}</span>
@@ -84,15 +71,50 @@ export function VerdictControl({ approvalId }: { readonly approvalId?: string | 
       >
         <Icon name="cross" size={14} /> {t('verdict.wrong')}
       </button>
-      {known && !isAsked && (
-        <span className="muted small">
-          {known.by} · {words.ago(known.at)}
-          {known.why === undefined ? '' : ` · “${known.why}”`}
-        </span>
-      )}
+      {known && !isAsked && <SaidBefore {...known} />}
       {isAsked && <WhyWrong known={known?.why} onSaid={(why) => say('wrong', why)} />}
       <Problem text={problem} />
     </div>
+  );
+}
+
+/** The verdict that a person is about to give. */
+interface OwnVerdict {
+  /** Undefined where the application keeps none. */
+  readonly verdicts: Verdicts | undefined;
+  /** True while the person is asked for the reason of a no. */
+  readonly isAsked: boolean;
+  readonly setAsked: (isAsked: boolean) => void;
+  /** The reason for which the verdict was not kept. */
+  readonly problem: string | undefined;
+  readonly say: (verdict: Verdict['verdict'], why?: string) => void;
+}
+
+function useOwnVerdict(approvalId: string | undefined): OwnVerdict {
+  const { words, announce } = useConsole();
+  const verdicts = useContext(VerdictsContext);
+  const [isAsked, setAsked] = useState(false);
+  const [problem, setProblem] = useState<string>();
+  const say: OwnVerdict['say'] = (verdict, why) => {
+    verdicts
+      ?.say({ verdict, ...(approvalId !== undefined && { approvalId }), ...(why !== undefined && { why }) })
+      .then(() => {
+        setProblem(undefined);
+        setAsked(false);
+        announce(words.t('verdict.kept'));
+      })
+      .catch((error: unknown) => setProblem(error instanceof Error ? error.message : String(error)));
+  };
+  return { verdicts, isAsked, setAsked, problem, say };
+}
+
+function SaidBefore({ by, at, why }: Verdict): ReactNode {
+  const { words } = useConsole();
+  return (
+    <span className="muted small">
+      {by} · {words.ago(at)}
+      {why === undefined ? '' : ` · “${why}”`}
+    </span>
   );
 }
 

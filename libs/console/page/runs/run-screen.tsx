@@ -1,5 +1,5 @@
 import { type ReactNode, useCallback, useEffect, useMemo, useState } from 'react';
-import { EMPTY_RUN, type RunState, useRun, withEvent } from '@toolloop/react';
+import { EMPTY_RUN, type RunState, type RunView, useRun, withEvent } from '@toolloop/react';
 import { RunOutcome, RunParts } from '../chat/chat-screen.js';
 import { Belt } from '../parts/belt.js';
 import { usageText } from '../parts/call-card.js';
@@ -28,47 +28,24 @@ function RunScreen({ runId, path: [asked, value] }: RunScreenProps): ReactNode {
   const { client, words, feed } = useConsole();
   const { t } = words;
   const state = useRun(client, runId, { notices: feed.watch });
-  const { events, view, error, reading: progress } = state;
+  const { events, error, reading: progress } = state;
   const reading: Reading = READINGS.find((one) => one === asked) ?? 'story';
-  const [at, setAt] = useState<number>();
-  const last = events.length;
-  const position = Math.min(at ?? last, last);
-  const shown = useMemo(
-    () => (position >= last ? view : events.slice(0, position).reduce(withEvent, EMPTY_RUN)),
-    [events, position, last, view],
-  );
-  useScrubKeys(position, last, setAt);
-  const addressOf = useCallback((one: string) => hrefOf('runs', runId, 'path', one), [runId]);
+  const { position, last, shown, move } = useScrubbedRun(state);
   return (
     <WithVerdicts runId={runId}>
       <div className="run with-belt">
         <section className="thread" aria-label={t('run.title')}>
           <RunHeader runId={runId} state={state} />
-          <nav className="tabs" aria-label={t('run.readings')}>
-            {READINGS.map((one) => (
-              <a key={one} href={hrefOf('runs', runId, one)} aria-current={one === reading ? 'page' : undefined}>
-                {t(one === 'events' ? 'run.log' : one === 'path' ? 'path.title' : `run.${one}`)}
-              </a>
-            ))}
-          </nav>
+          <ReadingTabs runId={runId} reading={reading} />
           {error && <Failed error={error} />}
           {progress === 'loading' && !error && <Loading rows={4} />}
           <div className="reading">
-            {reading === 'story' && (
-              <ValueAddress value={addressOf}>
-                <div className="answer">
-                  <RunParts run={shown} isLive={position >= last} />
-                  <RunOutcome run={shown} />
-                </div>
-              </ValueAddress>
-            )}
+            {reading === 'story' && <Story runId={runId} run={shown} isLive={position >= last} />}
             {reading === 'timeline' && <Timeline events={events} position={position} />}
             {reading === 'path' && <ValuePathView run={shown} runId={runId} value={value} />}
-            {reading === 'events' && <EventList events={events} position={position} onMove={setAt} />}
+            {reading === 'events' && <EventList events={events} position={position} onMove={move} />}
           </div>
-          {last > 0 && (
-            <Scrubber {...{ position, last, at: events[position - 1]?.timestamp, isLive: progress === 'live' }} onMove={setAt} />
-          )}
+          {last > 0 && <Scrubber {...{ position, last, at: events[position - 1]?.timestamp, isLive: progress === 'live' }} onMove={move} />}
         </section>
         <Belt tools={shown.tools} isOpen={globalThis.innerWidth > 1020} />
       </div>
@@ -76,6 +53,60 @@ function RunScreen({ runId, path: [asked, value] }: RunScreenProps): ReactNode {
   );
 }
 export default RunScreen; // oxlint-disable-line import/no-default-export -- React's lazy loads a default
+
+/** A run as it was at one of its events. */
+interface ScrubbedRun {
+  /** The number of its events that have happened by then. */
+  readonly position: number;
+  readonly last: number;
+  readonly shown: RunView;
+  /** Undefined follows the run to its newest event. */
+  readonly move: (position: number | undefined) => void;
+}
+
+function useScrubbedRun({ events, view }: Pick<RunState, 'events' | 'view'>): ScrubbedRun {
+  const [at, move] = useState<number>();
+  const last = events.length;
+  const position = Math.min(at ?? last, last);
+  const shown = useMemo(
+    () => (position >= last ? view : events.slice(0, position).reduce(withEvent, EMPTY_RUN)),
+    [events, position, last, view],
+  );
+  useScrubKeys(position, last, move);
+  return { position, last, shown, move };
+}
+
+function ReadingTabs({ runId, reading }: { readonly runId: string; readonly reading: Reading }): ReactNode {
+  const { t } = useConsole().words;
+  return (
+    <nav className="tabs" aria-label={t('run.readings')}>
+      {READINGS.map((one) => (
+        <a key={one} href={hrefOf('runs', runId, one)} aria-current={one === reading ? 'page' : undefined}>
+          {t(one === 'events' ? 'run.log' : one === 'path' ? 'path.title' : `run.${one}`)}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+interface StoryProps {
+  readonly runId: string;
+  readonly run: RunView;
+  readonly isLive: boolean;
+}
+
+/** The run as a conversation, whose values lead to their path. */
+function Story({ runId, run, isLive }: StoryProps): ReactNode {
+  const addressOf = useCallback((value: string) => hrefOf('runs', runId, 'path', value), [runId]);
+  return (
+    <ValueAddress value={addressOf}>
+      <div className="answer">
+        <RunParts run={run} isLive={isLive} />
+        <RunOutcome run={run} />
+      </div>
+    </ValueAddress>
+  );
+}
 
 function RunHeader({ runId, state: { run, view, reading, events } }: { readonly runId: string; readonly state: RunState }): ReactNode {
   const [first] = events;

@@ -13,6 +13,12 @@ interface Span {
   readonly isBad: boolean;
 }
 
+/** A span with the row of its lane in which it has room. */
+interface StackedSpan {
+  readonly span: Span;
+  readonly row: number;
+}
+
 const LANES = ['model', 'tool', 'person'] as const;
 const MOST_SPANS = 180;
 const WIDTH = 1000;
@@ -21,12 +27,8 @@ const LEAST_WIDTH = 4;
 
 /** The lanes of a run: what the model, the tools and people took their time for. A wait for people is hatched. */
 export function Timeline({ events, position }: { readonly events: readonly LoopEvent[]; readonly position: number }): ReactNode {
-  const words = useWords();
   const spans = useMemo(() => spansOf(events), [events]);
-  const start = Date.parse(events[0]?.timestamp ?? '');
-  const total = Math.max(1, Date.parse(events.at(-1)?.timestamp ?? '') - start);
-  const x = (ms: number): number => ((ms - start) / total) * WIDTH;
-  const now = x(Date.parse(events[position - 1]?.timestamp ?? ''));
+  const scale = scaleTime(events, position);
   return (
     <div className="timeline">
       <svg className="unseen" aria-hidden="true">
@@ -34,45 +36,85 @@ export function Timeline({ events, position }: { readonly events: readonly LoopE
           <line className="hatch" x1="0" x2="0" y1="0" y2="7" />
         </pattern>
       </svg>
-      {LANES.map((lane) => {
-        const own = stacked(spans.filter((span) => span.lane === lane));
-        const height = Math.max(1, ...own.map(({ row }) => row + 1)) * LANE_HEIGHT;
-        return (
-          <section key={lane} className="lane" aria-label={words.t(`lane.${lane}`)}>
-            <h2>{words.t(`lane.${lane}`)}</h2>
-            <svg
-              viewBox={`0 0 ${WIDTH} ${height}`}
-              preserveAspectRatio="none"
-              height={height}
-              role="img"
-              aria-label={words.t('lane.spans', { n: own.length })}
-            >
-              {own.map(({ span, row }) => (
-                <rect
-                  key={`${span.since} ${span.name}`}
-                  className={`span ${lane} ${span.isBad ? 'bad' : ''} ${span.from > start + (now / WIDTH) * total ? 'future' : ''}`}
-                  x={x(span.from)}
-                  y={row * LANE_HEIGHT + 3}
-                  width={Math.max(LEAST_WIDTH, x(span.to) - x(span.from))}
-                  height={LANE_HEIGHT - 6}
-                  rx={3}
-                >
-                  <title>{`${span.name}: ${words.duration(span.to - span.from)}`}</title>
-                </rect>
-              ))}
-              <line className="now" x1={now} x2={now} y1={0} y2={height} />
-            </svg>
-            <ol className="lane-list">
-              {own.map(({ span }) => (
-                <li key={`${span.since} ${span.name}`} className={span.isBad ? 'bad' : undefined}>
-                  <span>{span.name}</span> <span className="muted">{words.duration(span.to - span.from)}</span>
-                </li>
-              ))}
-            </ol>
-          </section>
-        );
-      })}
+      {LANES.map((lane) => (
+        <Lane key={lane} lane={lane} spans={stacked(spans.filter((span) => span.lane === lane))} scale={scale} />
+      ))}
     </div>
+  );
+}
+
+/** The time of a run across the width of its lanes. */
+interface TimeScale {
+  /** The place of a moment. */
+  readonly x: (ms: number) => number;
+  /** The moment of the event at which the run is shown. */
+  readonly now: number;
+}
+
+function scaleTime(events: readonly LoopEvent[], position: number): TimeScale {
+  const start = Date.parse(events[0]?.timestamp ?? '');
+  const total = Math.max(1, Date.parse(events.at(-1)?.timestamp ?? '') - start);
+  return { x: (ms) => ((ms - start) / total) * WIDTH, now: Date.parse(events[position - 1]?.timestamp ?? '') };
+}
+
+interface LaneProps {
+  readonly lane: Span['lane'];
+  readonly spans: readonly StackedSpan[];
+  readonly scale: TimeScale;
+}
+
+/** The spans of one part of the run as a picture, and as a list for those who read it. */
+function Lane({ lane, spans, scale }: LaneProps): ReactNode {
+  const words = useWords();
+  return (
+    <section className="lane" aria-label={words.t(`lane.${lane}`)}>
+      <h2>{words.t(`lane.${lane}`)}</h2>
+      <LanePicture spans={spans} scale={scale} />
+      <ol className="lane-list">
+        {spans.map(({ span }) => (
+          <li key={`${span.since} ${span.name}`} className={span.isBad ? 'bad' : undefined}>
+            <span>{span.name}</span> <span className="muted">{words.duration(span.to - span.from)}</span>
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+function LanePicture({ spans, scale }: Omit<LaneProps, 'lane'>): ReactNode {
+  const { t } = useWords();
+  const height = Math.max(1, ...spans.map(({ row }) => row + 1)) * LANE_HEIGHT;
+  const now = scale.x(scale.now);
+  return (
+    <svg
+      viewBox={`0 0 ${WIDTH} ${height}`}
+      preserveAspectRatio="none"
+      height={height}
+      role="img"
+      aria-label={t('lane.spans', { n: spans.length })}
+    >
+      {spans.map(({ span, row }) => (
+        <SpanBar key={`${span.since} ${span.name}`} span={span} row={row} scale={scale} />
+      ))}
+      <line className="now" x1={now} x2={now} y1={0} y2={height} />
+    </svg>
+  );
+}
+
+function SpanBar({ span, row, scale: { x, now } }: StackedSpan & Pick<LaneProps, 'scale'>): ReactNode {
+  const words = useWords();
+  const { lane, name, from, to, isBad } = span;
+  return (
+    <rect
+      className={`span ${lane} ${isBad ? 'bad' : ''} ${from > now ? 'future' : ''}`}
+      x={x(from)}
+      y={row * LANE_HEIGHT + 3}
+      width={Math.max(LEAST_WIDTH, x(to) - x(from))}
+      height={LANE_HEIGHT - 6}
+      rx={3}
+    >
+      <title>{`${name}: ${words.duration(to - from)}`}</title>
+    </rect>
   );
 }
 
@@ -128,7 +170,7 @@ function ended(begun: Map<string, LoopEvent>, key: string, event: LoopEvent, spa
 }
 
 /** Puts spans that overlap on rows of their own. */
-function stacked(spans: readonly Span[]): readonly { readonly span: Span; readonly row: number }[] {
+function stacked(spans: readonly Span[]): readonly StackedSpan[] {
   const ends: number[] = [];
   return spans
     .toSorted((a, b) => a.from - b.from)

@@ -20,55 +20,88 @@ const MOST_SHOWN = 12;
 export function Palette({ onClose }: { readonly onClose: () => void }): ReactNode {
   const { words } = useConsole();
   const dialog = useRef<HTMLDialogElement>(null);
-  const [typed, setTyped] = useState('');
-  const [index, setIndex] = useState(0);
-  const commands = useCommands(typed);
+  const choice = useCommandChoice();
   useEffect(() => dialog.current?.showModal(), []);
   const run = (command: Command | undefined): void => {
     dialog.current?.close();
     command?.act();
   };
-  const press = (event: KeyboardEvent): void => {
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (step !== undefined) {
-      event.preventDefault();
-      setIndex((index + step + commands.length) % Math.max(1, commands.length));
-    }
-    if (event.key === 'Enter') {
-      event.preventDefault();
-      run(commands[index]);
-    }
-  };
   return (
     <dialog ref={dialog} className="palette" onClose={onClose} aria-label={words.t('palette.label')}>
-      <div className="palette-field">
-        <Icon name="search" />
-        <input
-          role="combobox"
-          aria-expanded="true"
-          aria-controls="palette-list"
-          aria-activedescendant={commands[index] && `command-${index}`}
-          aria-label={words.t('palette.label')}
-          placeholder={words.t('palette.placeholder')}
-          value={typed}
-          onKeyDown={press}
-          onChange={({ target }) => {
-            setTyped(target.value);
-            setIndex(0);
-          }}
-        />
-      </div>
-      <ul id="palette-list" role="listbox" aria-label={words.t('palette.label')}>
-        {commands.map((command, position) => (
-          <li key={command.id} id={`command-${position}`} role="option" aria-selected={position === index} onClick={() => run(command)}>
-            <Icon name={command.icon} />
-            <span>{command.text}</span>
-            {command.hint !== undefined && <kbd>{command.hint}</kbd>}
-          </li>
-        ))}
-      </ul>
-      {commands.length === 0 && <p className="muted palette-none">{words.t('palette.none')}</p>}
+      <CommandField choice={choice} onRun={run} />
+      <CommandList choice={choice} onRun={run} />
+      {choice.commands.length === 0 && <p className="muted palette-none">{words.t('palette.none')}</p>}
     </dialog>
+  );
+}
+
+/** The commands that match what is typed, one of which is chosen. */
+interface CommandChoice {
+  readonly typed: string;
+  readonly commands: readonly Command[];
+  readonly index: number;
+  /** Chooses the first of the commands that match. */
+  readonly type: (text: string) => void;
+  /** Goes round at both ends. */
+  readonly move: (step: number) => void;
+}
+
+function useCommandChoice(): CommandChoice {
+  const [typed, setTyped] = useState('');
+  const [index, setIndex] = useState(0);
+  const commands = useCommands(typed);
+  const type = (text: string): void => {
+    setTyped(text);
+    setIndex(0);
+  };
+  const move = (step: number): void => setIndex((index + step + commands.length) % Math.max(1, commands.length));
+  return { typed, commands, index, type, move };
+}
+
+interface CommandsProps {
+  readonly choice: CommandChoice;
+  readonly onRun: (command: Command | undefined) => void;
+}
+
+function CommandField({ choice: { typed, commands, index, type, move }, onRun }: CommandsProps): ReactNode {
+  const { t } = useConsole().words;
+  const press = (event: KeyboardEvent): void => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step === undefined && event.key !== 'Enter') return;
+    event.preventDefault();
+    if (step === undefined) onRun(commands[index]);
+    else move(step);
+  };
+  return (
+    <div className="palette-field">
+      <Icon name="search" />
+      <input
+        role="combobox"
+        aria-expanded="true"
+        aria-controls="palette-list"
+        aria-activedescendant={commands[index] && `command-${index}`}
+        aria-label={t('palette.label')}
+        placeholder={t('palette.placeholder')}
+        value={typed}
+        onKeyDown={press}
+        onChange={({ target }) => type(target.value)}
+      />
+    </div>
+  );
+}
+
+function CommandList({ choice: { commands, index }, onRun }: CommandsProps): ReactNode {
+  const { t } = useConsole().words;
+  return (
+    <ul id="palette-list" role="listbox" aria-label={t('palette.label')}>
+      {commands.map((command, position) => (
+        <li key={command.id} id={`command-${position}`} role="option" aria-selected={position === index} onClick={() => onRun(command)}>
+          <Icon name={command.icon} />
+          <span>{command.text}</span>
+          {command.hint !== undefined && <kbd>{command.hint}</kbd>}
+        </li>
+      ))}
+    </ul>
   );
 }
 

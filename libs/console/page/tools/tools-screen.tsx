@@ -1,7 +1,7 @@
 import { type ReactNode, useCallback, useMemo, useState } from 'react';
 import type { ListedTool, MadeCall, Stop } from '@toolloop/client';
 import { Icon } from '../parts/icon.js';
-import { useLoaded } from '../parts/loaded.js';
+import { type Loaded, useLoaded } from '../parts/loaded.js';
 import { grouped, nameOf, spaceOf } from '../parts/names.js';
 import { ResultView } from '../parts/result-view.js';
 import { SchemaForm } from '../parts/schema-form.js';
@@ -12,49 +12,56 @@ import { ToolFacts } from './tool-facts.js';
 
 /** The tools that this person's model may call, each with a form that calls it through the same checks. */
 function ToolsScreen({ selected }: { readonly selected: string | undefined }): ReactNode {
-  const { client, words, session } = useConsole();
-  const { t } = words;
-  const mayStop = session.may.includes('killSwitch');
-  const load = useCallback(async () => ({ tools: await client.tools(), stops: mayStop ? await client.stops() : [] }), [client, mayStop]);
-  const { value, error, reload } = useLoaded(load);
+  const { t } = useConsole().words;
+  const { value, error, reload } = useTools();
   const [wanted, setWanted] = useState('');
   const shown = useMemo(() => (value?.tools ?? []).filter((tool) => matches(tool, wanted)), [value, wanted]);
-  const chosen = value?.tools.find(({ id }) => id === selected);
   return (
     <div className="tools split">
       <section className="list" aria-label={t('nav.tools')}>
         <header className="bar-top">
           <h1>{t('nav.tools')}</h1>
-          <label className="field inline">
-            <span className="unseen">{t('tools.search')}</span>
-            <input type="search" placeholder={t('tools.search')} value={wanted} onChange={({ target }) => setWanted(target.value)} />
-          </label>
+          <SearchField wanted={wanted} onType={setWanted} />
         </header>
         {error && <Failed error={error} retry={reload} />}
         {!value && !error && <Loading rows={6} />}
         {value && shown.length === 0 && <Notice icon="tools" title={t(wanted === '' ? 'tools.empty' : 'tools.none')} />}
         {value && <Stopped stops={value.stops.filter(({ tool }) => !value.tools.some(({ id }) => id === tool))} selected={selected} />}
-        {[...grouped(shown, ({ id }) => spaceOf(id))].map(([space, tools]) => (
-          <section key={space} className="tool-group">
-            <h2>{nameOf(space)}</h2>
-            <ul className="rows">
-              {tools.map((tool) => (
-                <ToolRow key={tool.id} tool={tool} isChosen={tool === chosen} isStopped={stopOf(tool.id, value?.stops) !== undefined} />
-              ))}
-            </ul>
-          </section>
-        ))}
+        {value && <ToolGroups tools={shown} stops={value.stops} selected={selected} />}
       </section>
-      {chosen ? (
-        <ToolItem key={chosen.id} tool={chosen} stop={stopOf(chosen.id, value?.stops)} onSwitched={reload} />
-      ) : (
-        selected !== undefined &&
-        value && <Unlisted key={selected} id={selected} stop={stopOf(selected, value.stops)} onSwitched={reload} />
-      )}
+      {value && selected !== undefined && <SelectedTool id={selected} {...value} onSwitched={reload} />}
     </div>
   );
 }
 export default ToolsScreen; // oxlint-disable-line import/no-default-export -- React's lazy loads a default
+
+/** The tools of the person, and the stops for those who may lift them. */
+interface ToolsAndStops {
+  readonly tools: readonly ListedTool[];
+  readonly stops: readonly Stop[];
+}
+
+function useTools(): Loaded<ToolsAndStops> {
+  const { client, session } = useConsole();
+  const mayStop = session.may.includes('killSwitch');
+  const load = useCallback(async () => ({ tools: await client.tools(), stops: mayStop ? await client.stops() : [] }), [client, mayStop]);
+  return useLoaded(load);
+}
+
+interface SearchFieldProps {
+  readonly wanted: string;
+  readonly onType: (wanted: string) => void;
+}
+
+function SearchField({ wanted, onType }: SearchFieldProps): ReactNode {
+  const { t } = useConsole().words;
+  return (
+    <label className="field inline">
+      <span className="unseen">{t('tools.search')}</span>
+      <input type="search" placeholder={t('tools.search')} value={wanted} onChange={({ target }) => onType(target.value)} />
+    </label>
+  );
+}
 
 /** The tools that are switched off: no model is offered them, so that they are in no other list. */
 function Stopped({ stops, selected }: { readonly stops: readonly Stop[]; readonly selected: string | undefined }): ReactNode {
@@ -83,6 +90,27 @@ function Stopped({ stops, selected }: { readonly stops: readonly Stop[]; readonl
   );
 }
 
+/** The listed tools, those of one namespace together. */
+function ToolGroups({ tools, stops, selected }: ToolsAndStops & { readonly selected: string | undefined }): ReactNode {
+  return [...grouped(tools, ({ id }) => spaceOf(id))].map(([space, members]) => (
+    <section key={space} className="tool-group">
+      <h2>{nameOf(space)}</h2>
+      <ul className="rows">
+        {members.map((tool) => (
+          <ToolRow key={tool.id} tool={tool} isChosen={tool.id === selected} isStopped={stopOf(tool.id, stops) !== undefined} />
+        ))}
+      </ul>
+    </section>
+  ));
+}
+
+/** The tool that the address names. */
+function SelectedTool({ id, tools, stops, onSwitched }: ToolsAndStops & Omit<SwitchProps, 'stop'>): ReactNode {
+  const tool = tools.find((one) => one.id === id);
+  const stop = stopOf(id, stops);
+  return tool ? <ToolItem key={id} {...{ tool, stop, onSwitched }} /> : <Unlisted key={id} {...{ id, stop, onSwitched }} />;
+}
+
 /** A tool that is not listed: it is switched off, or belongs to an entity. */
 function Unlisted({ id, stop, onSwitched }: SwitchProps): ReactNode {
   const { words } = useConsole();
@@ -105,8 +133,8 @@ function matches({ id, description, presentation }: ListedTool, wanted: string):
   return `${id} ${presentation?.label ?? ''} ${description}`.toLowerCase().includes(wanted.trim().toLowerCase());
 }
 
-function stopOf(id: string, stops: readonly Stop[] | undefined): Stop | undefined {
-  return stops?.find(({ tool, source }) => tool === id || (tool === undefined && source === undefined));
+function stopOf(id: string, stops: readonly Stop[]): Stop | undefined {
+  return stops.find(({ tool, source }) => tool === id || (tool === undefined && source === undefined));
 }
 
 interface ToolRowProps {

@@ -83,6 +83,13 @@ interface Compilers {
   readonly layers: MethodLayers<ToolLayers | undefined>;
 }
 
+type PlacedFeature = ReturnType<typeof modulesWith>;
+
+interface FoundEntities {
+  readonly registry: EntityRegistry;
+  readonly findings: readonly Finding[];
+}
+
 /** Nest's layers round a tool, and the names of the guards that are not asked. */
 type CompiledLayers = Pick<Tool, 'layers' | 'replacedGuards'>;
 
@@ -110,43 +117,53 @@ export class ToolExplorer {
 
   /** `raw` are the tools of `forRoot` and those that were registered; those of features are found among the providers. */
   explore(rules: DeclarationRules, raw: readonly RawTool[] = []): Exploration {
-    const compiler = new ToolTemplateCompiler(new ProjectionCompiler(), rules, this.validators);
-    const routes = new RouteCompiler(this.modules, this.config, rules, this.scoped);
-    const nest = new NestLayerCompiler(this.modules, this.config, this.scoped, rules.interceptors?.except);
-    const layers = (this.layers = new MethodLayers(nest, this.instances, this.scoped));
-    const compilers = { compiler, routes, layers };
+    const compilers = this.createCompilers(rules);
     const found = this.providers();
     const { providers, findings: repeated } = withoutRepeated(found.filter(isNotOmitted));
     const features = this.instancesOf(ToolFeature).map((feature) => modulesWith(feature, this.modules.values()));
-    const contributed = features.flatMap(({ options, modules }) => listedRaw(options.tools).map((tool) => ({ tool, modules })));
     const declared = [
       ...providers.map((provider) => this.toolsOf(provider, compilers)),
-      ...[...raw.map((tool) => ({ tool })), ...contributed].map((one) => this.rawToolOf(one, compilers)),
+      ...[...raw.map((tool) => ({ tool })), ...listContributed(features)].map((one) => this.rawToolOf(one, compilers)),
     ];
-    const findings = [...repeated, ...wordFindings(this.modules.values(), found), ...declared.flatMap((one) => one.findings)];
     const returned = declared.flatMap((one) => one.returned);
-    const tools = declared.flatMap((one) => one.tools);
-    const resolvers = findResolvers(this.discovery.getProviders(), this.instances);
-    const own = features.flatMap(({ options, modules }) => (options.entities ?? []).map((type) => [type, modules] as const));
-    const container = { layers, hosts: this.entityHosts(), lookups: resolvers.lookups, modules: own };
-    const named = [...own.map(([type]) => type), ...resolvers.lookups.keys()];
-    const entities = new EntityExplorer(compiler, container).explore(named, returned);
+    const entities = this.exploreEntities(features, returned, compilers);
     this.unexplored();
-    const namespaces = new Map(providers.map(({ type, namespace }) => [namespace, type]));
     return {
-      tools,
+      tools: declared.flatMap((one) => one.tools),
       entities: entities.registry,
       sources: this.instancesOf(ToolSource),
       warnings: providerWarnings(this.discovery.getProviders(), declaresTools),
       findings: [
-        ...findings,
-        ...resolvers.findings,
+        ...repeated,
+        ...wordFindings(this.modules.values(), found),
+        ...declared.flatMap((one) => one.findings),
         ...entities.findings,
-        ...sharedNames(entities.registry, namespaces),
-        ...routes.findings(),
+        ...sharedNames(entities.registry, providers),
+        ...compilers.routes.findings(),
         ...this.unheard(),
       ],
     };
+  }
+
+  /** Creates the compilers of one exploration. Its layers stay, for tools that are declared elsewhere. */
+  private createCompilers(rules: DeclarationRules): Compilers {
+    const nest = new NestLayerCompiler(this.modules, this.config, this.scoped, rules.interceptors?.except);
+    this.layers = new MethodLayers(nest, this.instances, this.scoped);
+    return {
+      compiler: new ToolTemplateCompiler(new ProjectionCompiler(), rules, this.validators),
+      routes: new RouteCompiler(this.modules, this.config, rules, this.scoped),
+      layers: this.layers,
+    };
+  }
+
+  /** Finds the entities that features name, that have a resolver, or that tools return. */
+  private exploreEntities(features: readonly PlacedFeature[], returned: readonly Type[], { compiler, layers }: Compilers): FoundEntities {
+    const { lookups, findings } = findResolvers(this.discovery.getProviders(), this.instances);
+    const own = features.flatMap(({ options, modules }) => (options.entities ?? []).map((type) => [type, modules] as const));
+    const container = { layers, hosts: this.entityHosts(), lookups, modules: own };
+    const named = [...own.map(([type]) => type), ...lookups.keys()];
+    const entities = new EntityExplorer(compiler, container).explore(named, returned);
+    return { registry: entities.registry, findings: [...findings, ...entities.findings] };
   }
 
   /** A tool that is declared elsewhere, within the global guards, pipes, interceptors and filters of the application. */
@@ -312,6 +329,11 @@ export function listedRaw(tools: readonly RawTool[] = []): readonly RawTool[] {
   return [tools].flat();
 }
 
+/** Lists the raw tools of features, with the modules that select them. */
+function listContributed(features: readonly PlacedFeature[]): readonly ContributedRaw[] {
+  return features.flatMap(({ options, modules }) => listedRaw(options.tools).map((tool) => ({ tool, modules })));
+}
+
 /** The code of a raw tool whose instance Nest makes, or the reasons why there is none. */
 interface RawInstance {
   readonly execute: RawCall;
@@ -386,7 +408,8 @@ function idFindings(at: string, id: string): Finding[] {
   ];
 }
 
-function sharedNames(entities: EntityRegistry, namespaces: ReadonlyMap<string, Type>): Finding[] {
+function sharedNames(entities: EntityRegistry, providers: readonly Provider[]): Finding[] {
+  const namespaces = new Map(providers.map(({ type, namespace }) => [namespace, type]));
   return entities.definitions.flatMap(({ type, prefix }) => {
     const service = namespaces.get(prefix);
     if (!service) return [];

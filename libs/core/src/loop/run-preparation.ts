@@ -18,6 +18,7 @@ import { resumedTools } from '../injection/saved-tools.js';
 import {
   type ListingReason,
   type ListingRules,
+  type ListingScope,
   type RunInjection,
   ToolListing,
   type ToolNarrowing,
@@ -93,55 +94,64 @@ export class RunPreparation {
 
   /** Throws `InvalidRequestError` for what the caller sent, `ConfigurationError` for what the application wrote. */
   prepare<Output, Actor>(own: LoopRequest<Output, Actor>, profile: LoopProfile, known?: KnownRun): RunPlan<Output> {
-    assertIdentified(own);
-    assertIds(own);
-    assertCut(own);
-    assertRequest(own, profile, this.catalog, known);
+    this.assertRunnable(own, profile, known);
     // What narrows (`policy`, `tools`, `exclude`) and what adds up (`injection`) is combined level by level.
     const request = REQUEST.merge(profile, own);
     const resumed = known?.saved && { ...known, saved: known.saved };
     const levels = [...narrowingsBefore(resumed, [own, profile]), own, profile];
     const run = runOf(request, known);
-    const { output } = request;
     const model = this.settings.modelFor(request.model);
     const assumed = resumed?.saved.roles ?? startingRoles(this.strategiesOf(levels));
     const execution = { ...this.scopeOf(levels, { ...request, assumed }, run), ...this.settings.executionFor(request.execution, model) };
     const conversation = this.conversationOf(request, resumed);
     const declared = this.declaredBy(own, profile, resumed);
     const rules = { ...this.listingRulesOf(levels, request.surface), declared: declared.tools, isWithoutModel: isCall(known) };
-    const { toolset, injection } = this.listing.list(rules, execution, resumed && beforeWait(resumed));
     return {
       model,
+      ...this.offerTools(rules, execution, resumed),
       isOneCall: isCall(known),
       account: this.accountOf(own, known, execution),
-      instructions: this.settings.instructionsFor(request.instructions, run),
-      messages: asksNothing(known)
-        ? []
-        : asSaid(takenBy(model, named(messagesOf(request, conversation !== undefined, execution.limits), own)), request),
+      ...this.combineCode(request, { own, profile }, run),
+      messages: asksNothing(known) ? [] : readMessages({ ...request, messageId: own.messageId }, model, { conversation, execution }),
       conversation,
-      toolset: resumed ? this.resumed(toolset, injection, resumed) : toolset,
       declared,
-      listedAt: this.catalog.version,
-      strictListing: rules.strictListing,
       execution: {
         ...execution,
         ...(conversation && { conversation: sha256(canonicalDeclaration(conversation)) }),
         requestId: requestIdOf(request, run, resumed),
         ...vouchingOf(known),
       },
-      hooks: this.settings.hooksFor(run, profile.hooks, own.hooks),
-      listedUnder: revisionOf(execution.policies),
       label: (tool) => this.settings.label(tool),
       meter: this.settings.meterFor(run, execution.actorId),
       narrowing: levels.flatMap(({ policy }) => policy ?? []),
-      injection,
       rolesNow: () => this.identity.rolesOf(request.actor),
       assumed,
-      relist: (authority, records) => this.listing.list(rules, { ...execution, ...authority }, { records }),
-      ...this.stepsOf(request, run),
-      stopWhen: stopConditionsOf(this.settings.options.stopWhen, profile.stopWhen, own.stopWhen),
-      answer: output && { type: output, ...this.settings.answers.shapeOf(output) },
+      answer: request.output && { type: request.output, ...this.settings.answers.shapeOf(request.output) },
       options: { ...request, rehearse: isRehearsal(own, profile, known) },
+    };
+  }
+
+  private assertRunnable<Actor>(own: LoopRequest<unknown, Actor>, profile: LoopProfile, known?: KnownRun): void {
+    assertIdentified(own);
+    assertIds(own);
+    assertCut(own);
+    assertRequest(own, profile, this.catalog, known);
+  }
+
+  /** Lists the tools that the run starts with, or had before it waited, and lets it list them again under another authority. */
+  private offerTools(
+    rules: ListingRules,
+    execution: ListingScope,
+    resumed: ResumedRun | undefined,
+  ): Pick<RunPlan, 'toolset' | 'injection' | 'listedAt' | 'listedUnder' | 'strictListing' | 'relist'> {
+    const { toolset, injection } = this.listing.list(rules, execution, resumed && beforeWait(resumed));
+    return {
+      toolset: resumed ? this.resumed(toolset, injection, resumed) : toolset,
+      injection,
+      listedAt: this.catalog.version,
+      listedUnder: revisionOf(execution.policies),
+      strictListing: rules.strictListing,
+      relist: (authority, records) => this.listing.list(rules, { ...execution, ...authority }, { records }),
     };
   }
 
@@ -243,11 +253,21 @@ export class RunPreparation {
     return { levels, strategies: this.strategiesOf(levels), surface, strictListing: this.settings.options.strictListing ?? false };
   }
 
-  /** Returns the code of the application that sees every step before its model call. */
-  private stepsOf<Actor>(request: LoopRequest<unknown, Actor>, run: RunContext<Actor>): Pick<RunPlan, 'history' | 'prepareStep'> {
+  /** Combines the code that the run calls: of the application, of its loop and of the request. */
+  private combineCode<Actor>(
+    request: LoopRequest<unknown, Actor>,
+    { own, profile }: { readonly own: LoopRequest<unknown, Actor>; readonly profile: LoopProfile },
+    run: RunContext<Actor>,
+  ): Pick<RunPlan, 'instructions' | 'hooks' | 'history' | 'prepareStep' | 'stopWhen'> {
     const { options } = this.settings;
     const { history = options.history, prepareStep = options.prepareStep } = request;
-    return { history, prepareStep: prepareStep && ((step) => prepareStep({ ...step, run })) };
+    return {
+      instructions: this.settings.instructionsFor(request.instructions, run),
+      hooks: this.settings.hooksFor(run, profile.hooks, own.hooks),
+      history,
+      prepareStep: prepareStep && ((step) => prepareStep({ ...step, run })),
+      stopWhen: stopConditionsOf(options.stopWhen, profile.stopWhen, own.stopWhen),
+    };
   }
 
   private conversationOf<Actor>(
@@ -346,6 +366,16 @@ function runOf<Actor>(
 
 function requestIdOf<Actor>({ requestId }: Pick<LoopRequest, 'requestId'>, { runId }: RunContext<Actor>, resumed?: ResumedRun): string {
   return resumed?.saved.requestId ?? requestId ?? runId;
+}
+
+/** Reads the messages of a request as the run sends and keeps them. */
+function readMessages(
+  request: Pick<LoopRequest, 'prompt' | 'messages' | 'messageId' | 'labels'>,
+  model: LanguageModel,
+  { conversation, execution }: Pick<RunPlan, 'conversation'> & { readonly execution: Pick<RunPlan['execution'], 'limits'> },
+): readonly Message[] {
+  const given = messagesOf(request, conversation !== undefined, execution.limits);
+  return asSaid(takenBy(model, named(given, request)), request);
 }
 
 /** Returns the messages of a request. The server knows the past of a conversation, so only the newest user message is taken. */
