@@ -8,7 +8,6 @@ import {
 } from '@toolloop/protocol';
 import {
   type CallName,
-  type ChunkText,
   type EventBatch,
   isWireObject,
   toIdentity,
@@ -116,16 +115,6 @@ export class MessagesAnswer extends WireAnswer {
       default:
         return undefined;
     }
-  }
-
-  override textIn({ type, delta }: WireObject): ChunkText | undefined {
-    if (type !== 'content_block_delta' || !isWireObject(delta) || typeof delta.text !== 'string') return undefined;
-    const { text } = delta;
-    return Object.keys(delta).every((key) => key === 'type' || key === 'text') ? { text } : undefined;
-  }
-
-  override takeText(text: string, like: WireObject): void {
-    if (!this.blocks.add(like.index, { text })) this.lose();
   }
 
   override recognises(body: WireObject): boolean {

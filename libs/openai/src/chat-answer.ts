@@ -1,5 +1,5 @@
 import { type Citation, ModelError, type ModelFinishReason, type ModelResponseIdentity, type Usage } from '@toolloop/protocol';
-import { type ChunkText, isWireObject, toIdentity, WireAnswer, type WireObject, wireObjectsIn } from '@toolloop/wire';
+import { isWireObject, toIdentity, WireAnswer, type WireObject } from '@toolloop/wire';
 import {
   fromChatAnnotations,
   fromChatUsage,
@@ -32,9 +32,6 @@ export class ChatAnswer extends WireAnswer {
   /** `true` once a delta had content. */
   private hasSpoken = false;
 
-  /** The chunk that others were like last, and the call to which it adds arguments. */
-  private like: { readonly chunk: WireObject; readonly call: ArgumentsOfCall | undefined } | undefined;
-
   constructor(private readonly origin: AnswerOrigin) {
     super();
   }
@@ -60,23 +57,6 @@ export class ChatAnswer extends WireAnswer {
     this.take(chunk, 'delta');
   }
 
-  /** Usage and sources replace what the chunk before has said of them, and the first id counts, so that a delta of words, or of a call's arguments, adds only these. */
-  override textIn({ choices, id, created, obfuscation }: WireObject): ChunkText | undefined {
-    const choice: unknown = Array.isArray(choices) ? choices[0] : undefined;
-    const delta = isWireObject(choice) ? choice.delta : undefined;
-    if (!isWireObject(choice) || !isWireObject(delta)) return undefined;
-    const unread = { id: id === '' ? undefined : id, created, obfuscation };
-    if (hasTextAlone(delta)) return { text: delta.content, unread: { ...unread, index: choice.index } };
-    const call = callIn(delta);
-    return call && { text: call.text, unread, isOfCall: true };
-  }
-
-  override takeText(text: string, like: WireObject): void {
-    const { index } = this.callLike(like) ?? {};
-    if (index === undefined) this.say(text);
-    else this.calls.take([{ index, function: { arguments: text } }]);
-  }
-
   override recognises(body: WireObject): boolean {
     return 'choices' in body || 'error' in body;
   }
@@ -100,15 +80,6 @@ export class ChatAnswer extends WireAnswer {
     if (usage !== undefined) this.batch.push({ type: 'usage', usage });
     const data = this.collector.finish(this.origin, calls);
     this.batch.push({ type: 'finish', finishReason: reason, ...(data !== undefined && { providerData: data }) });
-  }
-
-  /** The call to which chunks like one add arguments. */
-  private callLike(like: WireObject): ArgumentsOfCall | undefined {
-    if (this.like?.chunk !== like) {
-      const [choice] = wireObjectsIn(like.choices);
-      this.like = { chunk: like, call: choice && isWireObject(choice.delta) ? callIn(choice.delta) : undefined };
-    }
-    return this.like.call;
   }
 
   private take(chunk: WireObject, content: 'delta' | 'message'): void {
@@ -185,36 +156,6 @@ export class ChatAnswer extends WireAnswer {
     const reason = fromFinishReason(this.finishReason, calls.length > 0);
     return reason === 'stop' && this.collector.refusal !== '' ? 'content_filter' : reason;
   }
-}
-
-/** A piece of a call's arguments, and the index of the call. */
-interface ArgumentsOfCall {
-  readonly index: number;
-  readonly text: string;
-}
-
-/** Finds the arguments in a delta that adds nothing else: to one call, by its index, which says neither its id nor its name again. */
-function callIn(delta: WireObject): ArgumentsOfCall | undefined {
-  const calls = wireObjectsIn(delta.tool_calls);
-  const [call] = calls;
-  const isAlone = calls.length === 1 && saysOnly(delta, 'tool_calls', 'role');
-  return call && isAlone && saysOnly(call, 'index', 'function', 'type') ? argumentsIn(call) : undefined;
-}
-
-function argumentsIn({ index, function: called }: WireObject): ArgumentsOfCall | undefined {
-  if (typeof index !== 'number' || !isWireObject(called) || !saysOnly(called, 'arguments')) return undefined;
-  const { arguments: text } = called;
-  return typeof text === 'string' ? { index, text } : undefined;
-}
-
-function hasTextAlone(delta: WireObject): delta is WireObject & { readonly content: string } {
-  return typeof delta.content === 'string' && saysOnly(delta, 'content', 'role');
-}
-
-/** Tells whether an object has only these fields, beside empty ones. */
-function saysOnly(said: WireObject, one: string, other?: string, third?: string): boolean {
-  for (const key in said) if (key !== one && key !== other && key !== third && !isEmpty(said[key])) return false;
-  return true;
 }
 
 function saysSomething(delta: WireObject): boolean {

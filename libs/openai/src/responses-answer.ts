@@ -1,5 +1,5 @@
 import { ModelError, type ModelFinishReason, type ModelResponseIdentity, type ProviderToolStatus, type Usage } from '@toolloop/protocol';
-import { type ChunkText, type EventBatch, isWireObject, toIdentity, WireAnswer, type WireObject, wireObjectsIn } from '@toolloop/wire';
+import { type EventBatch, isWireObject, toIdentity, WireAnswer, type WireObject, wireObjectsIn } from '@toolloop/wire';
 import {
   fromErrorPayload,
   fromIncompleteReason,
@@ -79,14 +79,6 @@ export class ResponsesAnswer extends WireAnswer {
       default:
         this.output.take(event);
     }
-  }
-
-  override textIn({ type, delta, sequence_number, obfuscation }: WireObject): ChunkText | undefined {
-    return SHOWN.has(type) && typeof delta === 'string' ? { text: delta, unread: { sequence_number, obfuscation } } : undefined;
-  }
-
-  override takeText(text: string, like: WireObject): void {
-    this.output.takeDelta(like, text);
   }
 
   override recognises(body: WireObject): boolean {

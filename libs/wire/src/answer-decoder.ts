@@ -1,17 +1,11 @@
 import { ModelError, type ModelEvent, type ModelResponseIdentity, type Usage } from '@toolloop/protocol';
 import { createParser, type EventSourceParser } from 'eventsource-parser';
-import { type ChunkText, ChunkTemplate, EVENT_END, eventAt, parseWireObject, type WireObject } from './wire-object.js';
+import { EVENT_END, eventAt, parseWireObject, type WireObject } from './wire-object.js';
 
 /** The longest event or JSON body that is read, in characters: no answer is that long, and memory is finite. */
 const MAX_CHARACTERS = 16 * 1024 * 1024;
 
 const STREAM = { stream: true };
-
-/** The lines of an event up to its payload. */
-const FRAME = /^(?:event: ?[^\r\n]*\n)?data: ?$/;
-
-/** The events behind the last one that was read by its form, after which a read is parsed as a whole. */
-const MOST_OTHERS = 8;
 
 /**
  * Decodes the bytes of an answer into model events, one batch per network read. It accepts an event stream
@@ -28,17 +22,8 @@ export class AnswerDecoder {
   private hasEvents = false;
   private hasOtherLines = false;
   private hasEnded = false;
-  private readonly template = new ChunkTemplate();
-  /** The chunk of which the template is. */
-  private like: WireObject = {};
-  /** The text before the payload of such a chunk: `data: `, maybe behind the name of its event. Undefined if its event was not read as a whole. */
-  private frame: string | undefined;
-  /** The event that is being parsed, where it is one as a whole. */
-  private raw: string | undefined;
   /** `true` while no event is read in part. */
   private isBetween = true;
-  /** The events since the last one that the template has read or was made of. */
-  private others = 0;
 
   constructor(private readonly answer: WireAnswer) {
     this.parser = createParser({
@@ -101,11 +86,10 @@ export class AnswerDecoder {
     this.takeLines(start);
   }
 
-  /** Reads event by event; what is no event of one payload is parsed, and where no form is known to help all of it together. */
+  /** Reads event by event; what is no event of one payload is parsed. */
   private takeLines(text: string): void {
     for (let at = 0; at < text.length && !this.done;) {
-      let end = this.takeLike(text, at);
-      if (end < 0) end = this.takeEvent(text, at);
+      const end = this.takeEvent(text, at);
       at = end < 0 ? this.parse(text, at) : end;
     }
   }
@@ -116,28 +100,14 @@ export class AnswerDecoder {
     const found = eventAt(text, at);
     if (found === undefined) return -1;
     const { name, payload, end } = found;
-    this.raw = text.slice(at, end);
     this.takePayload(name, payload);
     return end;
   }
 
-  /** Takes an event that equals the last one but for its text, and returns the place behind it; -1 for any other. */
-  private takeLike(text: string, at: number): number {
-    const { frame, template } = this;
-    if (frame === undefined || !this.isBetween || !text.startsWith(frame, at)) return -1;
-    const end = template.match(text, at + frame.length);
-    if (end < 0 || !text.startsWith(EVENT_END, end)) return -1;
-    this.answer.takeText(template.text, this.like);
-    this.others = 0;
-    return end + EVENT_END.length;
-  }
-
-  /** Parses an event, or all there is where no form is known to help, and returns the place behind it. */
+  /** Parses an event, or all there is where none ends, and returns the place behind it. */
   private parse(text: string, at: number): number {
-    const end = this.others < MOST_OTHERS ? text.indexOf(EVENT_END, at) : -1;
+    const end = text.indexOf(EVENT_END, at);
     const raw = text.slice(at, end < 0 ? undefined : end + EVENT_END.length);
-    this.raw = this.isBetween && end >= 0 ? raw : undefined;
-    this.others += 1;
     this.parser.feed(raw);
     this.isBetween = raw.endsWith(EVENT_END);
     return at + raw.length;
@@ -158,26 +128,10 @@ export class AnswerDecoder {
   }
 
   private takeChunk(payload: string): void {
-    const { answer, template } = this;
-    if (template.match(payload, 0) === payload.length) {
-      this.frame ??= frameOf(this.raw, payload);
-      this.others = 0;
-      answer.takeText(template.text, this.like);
-      return;
-    }
-    template.forget();
     const chunk = parseWireObject(payload);
-    if (chunk === undefined) answer.lose();
-    else answer.takeChunk(chunk);
-    if (answer.hasEnded) this.finish();
-    else if (chunk !== undefined && this.failure === undefined) this.learn(payload, chunk);
-  }
-
-  private learn(payload: string, chunk: WireObject): void {
-    if (!this.template.learn(payload, chunk, (read) => this.answer.textIn(read))) return;
-    this.like = chunk;
-    this.frame = frameOf(this.raw, payload);
-    this.others = 0;
+    if (chunk === undefined) this.answer.lose();
+    else this.answer.takeChunk(chunk);
+    if (this.answer.hasEnded) this.finish();
   }
 
   private takeBody(text: string): void {
@@ -201,12 +155,6 @@ export class AnswerDecoder {
       retryable: false,
     });
   }
-}
-
-/** Returns what stands before the payload of an event that has no other lines. */
-function frameOf(raw: string | undefined, payload: string): string | undefined {
-  const frame = raw?.endsWith(payload + EVENT_END) === true ? raw.slice(0, -(payload.length + EVENT_END.length)) : '';
-  return FRAME.test(frame) ? frame : undefined;
 }
 
 /** Gemini wraps an error in an array. */
@@ -317,19 +265,6 @@ export abstract class WireAnswer {
   abstract toFailure(payload: string): ModelError;
   /** Takes a payload of an event stream. */
   abstract takeChunk(chunk: WireObject): void;
-  /**
-   * Finds the text of a chunk that adds nothing but this text when it is taken once more: whatever else it says has been said. Chunks that differ from the one before in it, and in what
-   * is not read, alone are then handed to `takeText`, and are not parsed. By default no chunk is such a one.
-   */
-  textIn(_chunk: WireObject): ChunkText | undefined {
-    return undefined;
-  }
-
-  /** Takes the text of a chunk that is otherwise as one which was taken whole just before. */
-  takeText(text: string, _like: WireObject): void {
-    this.batch.append('text-delta', text);
-  }
-
   /** Tells whether a JSON body is an answer of this API, or its error. */
   abstract recognises(body: WireObject): boolean;
   /** Takes a whole answer, from a server that does not stream. */

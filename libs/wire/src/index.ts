@@ -17,13 +17,4 @@ export { EventBatch, type CallName, AnswerDecoder, WireAnswer } from './answer-d
 export { withDiscretion, type Confidences } from './discretion.js';
 export { refused, reported, unreachable, type Refusal } from './from-failure.js';
 export { type AnswerSource, type Bytes, type Connection, NO_TIMEOUT, readAnswer, readBytes, toTimeLimits } from './read-answer.js';
-export {
-  toIdentity,
-  toWireArguments,
-  toWireName,
-  isWireObject,
-  parseWireObject,
-  wireObjectsIn,
-  type ChunkText,
-  type WireObject,
-} from './wire-object.js';
+export { toIdentity, toWireArguments, toWireName, isWireObject, parseWireObject, wireObjectsIn, type WireObject } from './wire-object.js';
