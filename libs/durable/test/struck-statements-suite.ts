@@ -39,7 +39,7 @@ export function struckStatementsSuite(
 
   beforeAll(async () => {
     opened = await open();
-  }, 60_000);
+  }, 180_000); // on a busy machine a database alone takes a minute
   afterAll(async () => {
     await opened.close();
     process.stdout.write(toTable(verdicts));
