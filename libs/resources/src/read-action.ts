@@ -324,7 +324,7 @@ function signatureFor(order: string): string {
 }
 
 /** The form of a cursor, so that no other text is taken for one. */
-const CURSOR = String.raw`^[\w-]{20,2000}$`;
+const CURSOR = { type: 'string', pattern: String.raw`^[\w-]{20,}$`, maxLength: 2_000 } as const;
 
 function encodeCursor(signature: string, values: readonly unknown[]): string {
   return Buffer.from(JSON.stringify([signature, ...values.map(toKept)])).toString('base64url');
@@ -373,7 +373,7 @@ function readSchema(resource: Resource, options: ReadOptions): JSONSchema7 {
     }),
     limit: () => ({ type: 'integer', minimum: 1, maximum: page.most, default: page.default }),
     offset: () => ({ type: 'integer', minimum: 0, maximum: MOST_SKIPPED }),
-    cursor: () => (hasKey ? { type: 'string', pattern: CURSOR, description: 'Of the page before, with the same sort.' } : undefined),
+    cursor: () => (hasKey ? { ...CURSOR, description: 'Of the page before, with the same sort.' } : undefined),
     result_type: () => ({ type: 'string', enum: [...RESULT_TYPES], default: 'run_query' }),
     aggregate: () => objectSchema({ kind: { type: 'string', enum: [...AGGREGATE_KINDS] }, field: field() }, ['kind', 'field']),
     get_by: () =>
