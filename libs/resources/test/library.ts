@@ -1,5 +1,5 @@
 import { type Collection, MikroORM, type Opt } from '@mikro-orm/core';
-import { Entity, Enum, ManyToOne, OneToMany, PrimaryKey, Property, Unique } from '@mikro-orm/decorators/legacy';
+import { Entity, Enum, ManyToMany, ManyToOne, OneToMany, PrimaryKey, Property, Unique } from '@mikro-orm/decorators/legacy';
 import { PostgreSqlDriver } from '@mikro-orm/postgresql';
 import { type DurableOptions, openDatabase } from '@toolloop/durable';
 import type { ResourceGateway, SqlResourceGateway } from '@toolloop/resources';
@@ -7,6 +7,7 @@ import { MikroOrmGateway } from '@toolloop/resources/mikro-orm';
 import { TypeOrmGateway } from '@toolloop/resources/typeorm';
 import type { StoreUnderTest } from '@toolloop/testing';
 import type { GatewayUnderTest } from '@toolloop/testing/resources';
+import { Expose } from 'class-transformer';
 import { DataSource, type DataSourceOptions, EntitySchema } from 'typeorm';
 
 enum Genre {
@@ -20,6 +21,7 @@ export class Author {
   @Property({ type: 'string', length: 60 }) tenant!: Opt<string>;
   @Property({ type: 'string', length: 80 }) name!: string;
   @OneToMany({ entity: () => Book, mappedBy: 'author' }) books!: Collection<Book>;
+  @ManyToMany({ entity: () => Book, mappedBy: 'readers' }) @Expose() favourites!: Collection<Book>;
 }
 
 @Entity({ tableName: 'books' })
@@ -37,6 +39,15 @@ export class Book {
   @Property({ type: 'string', length: 80, nullable: true, hidden: true }) remark?: string | null;
   @Property({ type: 'integer', version: true }) version!: Opt<number>;
   @ManyToOne({ entity: () => Author, nullable: true }) author?: Author | null;
+  @ManyToMany({
+    entity: () => Author,
+    inversedBy: 'favourites',
+    pivotTable: 'books_readers',
+    joinColumn: 'book_id',
+    inverseJoinColumn: 'author_id',
+  })
+  @Expose()
+  readers!: Collection<Author>;
 }
 
 const ROLE = 'toolloop_test_library';
@@ -55,7 +66,7 @@ export async function byMikroOrm(options: DurableOptions): Promise<StoreUnderTes
   await orm.schema.update();
   const gateway = new MikroOrmGateway(orm, { tenancy: { role: ROLE } });
   for (const statement of gateway.statements(ENTITIES)) await orm.em.fork().execute(statement);
-  return underTest(gateway, async () => {
+  return underTest(gateway, { sql: (statement) => orm.em.fork().execute(statement) }, async () => {
     await orm.close();
     await database.close();
   });
@@ -65,7 +76,7 @@ export async function byMikroOrm(options: DurableOptions): Promise<StoreUnderTes
 export async function byTypeOrm(options: DurableOptions): Promise<StoreUnderTest<GatewayUnderTest>> {
   const database = await openDatabase(options);
   const opened = await openSource({ type: 'postgres', installExtensions: false, extra: database.connection });
-  return underTest(opened.gateway, async () => {
+  return underTest(opened.gateway, { sql: (statement) => opened.source.query(statement) }, async () => {
     await opened.source.destroy();
     await database.close();
   });
@@ -74,11 +85,18 @@ export async function byTypeOrm(options: DurableOptions): Promise<StoreUnderTest
 /** TypeORM over the library, on a database without row level security. */
 export async function byTypeOrmOn(options: DataSourceOptions): Promise<StoreUnderTest<GatewayUnderTest>> {
   const { gateway, source } = await openSource(options);
-  return underTest(gateway, () => source.destroy());
+  return underTest(gateway, { sql: (statement) => source.query(statement) }, () => source.destroy());
 }
 
-function underTest(gateway: ResourceGateway, close: () => Promise<void>): StoreUnderTest<GatewayUnderTest> {
-  return { store: { gateway, author: Author, book: Book }, close };
+function underTest(
+  gateway: ResourceGateway,
+  owner: { readonly sql: (statement: string) => Promise<unknown> },
+  close: () => Promise<void>,
+): StoreUnderTest<GatewayUnderTest> {
+  const link = async (bookId: unknown, authorId: unknown): Promise<void> => {
+    await owner.sql(`insert into books_readers (book_id, author_id) values (${Number(bookId)}, ${Number(authorId)})`);
+  };
+  return { store: { gateway, author: Author, book: Book, link }, close };
 }
 
 async function openSource(
@@ -102,7 +120,10 @@ function schemas(moment: 'timestamptz' | 'datetime'): readonly EntitySchema[] {
       tenant: { type: 'varchar', length: '60' },
       name: { type: 'varchar', length: '80' },
     },
-    relations: { books: { type: 'one-to-many', target: 'Book', inverseSide: 'author' } },
+    relations: {
+      books: { type: 'one-to-many', target: 'Book', inverseSide: 'author' },
+      favourites: { type: 'many-to-many', target: 'Book', inverseSide: 'readers' },
+    },
   });
   const books = new EntitySchema<Book>({
     name: 'Book',
@@ -121,7 +142,15 @@ function schemas(moment: 'timestamptz' | 'datetime'): readonly EntitySchema[] {
       remark: { type: 'varchar', length: '80', nullable: true, select: false },
       version: { type: 'int', version: true },
     },
-    relations: { author: { type: 'many-to-one', target: 'Author', nullable: true, inverseSide: 'books' } },
+    relations: {
+      author: { type: 'many-to-one', target: 'Author', nullable: true, inverseSide: 'books' },
+      readers: {
+        type: 'many-to-many',
+        target: 'Author',
+        inverseSide: 'favourites',
+        joinTable: { name: 'books_readers', joinColumn: { name: 'book_id' }, inverseJoinColumn: { name: 'author_id' } },
+      },
+    },
     uniques: [{ name: 'books_title', columns: ['tenant', 'title'] }],
   });
   return [authors as EntitySchema, books as EntitySchema];

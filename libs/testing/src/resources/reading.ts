@@ -27,6 +27,7 @@ export const READING: Contract<GatewayUnderTest>['cases'] = [
   { name: 'reads the fields that are named', check: readsFields },
   { name: 'tells values without instances as it tells those of instances', check: tellsValues },
   { name: 'finds by related rows, and by there being none', check: followsRelations },
+  { name: 'follows the links of a table between two entities from either side, and to no row of another tenant', check: followsLinks },
   { name: 'aggregates exactly', check: aggregates },
 ];
 
@@ -179,6 +180,73 @@ async function followsRelations(trial: GatewayTrial): Promise<void> {
     });
   assert.deepEqual(await names(related('books', isBOrC)), ['Ann', 'Bob']);
   assert.deepEqual(await names(related('books', isBOrC, false)), ['Cid']);
+}
+
+async function followsLinks(trial: GatewayTrial): Promise<void> {
+  const { link } = trial.store;
+  const ids = async (of: string): Promise<Readonly<Record<'a' | 'b' | 'c' | 'Ann' | 'Bob', unknown>>> => {
+    await write(trial, 'Ann', ['a', 'b'], of);
+    await write(trial, 'Bob', ['c'], of);
+    return within(
+      trial,
+      async (session, { book, author }) => {
+        const [books, authors] = [await session.find(book, query({})), await session.find(author, query({}))];
+        const [a, b, c] = books.map((row) => session.valueOf(book, row, 'id'));
+        const [Ann, Bob] = authors.map((row) => session.valueOf(author, row, 'id'));
+        return { a, b, c, Ann, Bob };
+      },
+      of,
+    );
+  };
+  const own = await ids(trial.tenant);
+  const foreign = await ids(trial.otherTenant);
+  const { a, b, c, Ann, Bob } = own;
+  for (const [book, author] of [
+    [a, Bob],
+    [a, Ann],
+    [b, Bob],
+    [a, foreign.Ann],
+    [foreign.a, Ann],
+    [foreign.a, foreign.Bob],
+  ] as const)
+    await link(book, author);
+  const links = (
+    side: 'book' | 'author',
+    keys: readonly unknown[],
+    where: Condition = EVERYTHING,
+    limit = 100,
+  ): Promise<readonly unknown[]> =>
+    within(trial, (session, models) =>
+      session.links(models[side], side === 'book' ? 'readers' : 'favourites', { keys: keys.filter(isLinkKey), where, limit }),
+    );
+  assert.deepEqual(await links('book', [a, b, c]), [
+    [a, Ann],
+    [a, Bob],
+    [b, Bob],
+  ]);
+  assert.deepEqual(await links('author', [Ann, Bob]), [
+    [Ann, a],
+    [Bob, a],
+    [Bob, b],
+  ]);
+  assert.deepEqual(await links('book', [a, b, c], eq('name', 'Bob')), [
+    [a, Bob],
+    [b, Bob],
+  ]);
+  assert.deepEqual(await links('book', [a, b, c], EVERYTHING, 1), [[a, Ann]]);
+  assert.deepEqual(await links('book', [c]), []);
+  assert.deepEqual(await links('book', [a], { kind: 'any', of: [] }), []);
+  assert.deepEqual(await links('author', [Bob], related('author', eq('name', 'Ann'))), [
+    [Bob, a],
+    [Bob, b],
+  ]);
+  assert.deepEqual(await titles(trial, { where: related('readers', eq('name', 'Bob')) }), ['a', 'b']);
+  assert.deepEqual(await titles(trial, { where: related('readers', eq('name', 'Bob'), false) }), ['c']);
+  assert.deepEqual(await titles(trial, { where: related('readers', compare('id', 'in', [foreign.Ann].filter(isLinkKey))) }), []);
+}
+
+function isLinkKey(value: unknown): value is string | number {
+  return typeof value === 'string' || typeof value === 'number';
 }
 
 async function aggregates(trial: GatewayTrial): Promise<void> {

@@ -14,6 +14,7 @@ import type { Trial } from '../contracts/contract.js';
 
 /**
  * A gateway over two empty tables, and the entities of them. Both have an `id` that the database counts and a `tenant` of 60 characters. An author has a `name` and many `books`; a
+ * book has many `readers`, which are authors, over a table of its own, and these have many `favourites`; both are exposed. A
  * book has a `title` of 200 characters that is unique within the tenant (key `books_title`), `pages` (a whole number), `price` (a decimal of two places), `isOut` (false by default),
  * `printedOn` (a day), `soldAt` (a moment, to the millisecond), `genre` (`novel` or `essay`), a hidden `remark`, the `author` and a `version`. All but `id`, `tenant`, `title`,
  * `price`, `isOut`, `version` and `name` may be null.
@@ -22,6 +23,8 @@ export interface GatewayUnderTest {
   readonly gateway: ResourceGateway;
   readonly author: Type;
   readonly book: Type;
+  /** Relates a book to a reader by their ids, with rights to every row. */
+  readonly link: (bookId: unknown, authorId: unknown) => Promise<void>;
 }
 
 export type GatewayTrial = Trial<GatewayUnderTest>;
