@@ -107,7 +107,15 @@ function keyFindings(at: string, { relations: followed }: ReadOptions, { model, 
   return [...relations.values()]
     .filter(({ name }) => followed?.includes(name) ?? true)
     .flatMap((relation) => {
-      const { name, target, isOfSeveral = false } = relation;
+      const { name, target, isOfSeveral = false, isByParts = false } = relation;
+      if (isByParts)
+        return [
+          {
+            at,
+            problem: `It follows "${name}", whose rows MikroORM refers to by several columns, so that it cannot be filtered by.`,
+            remedy: 'Leave the relation out: { relations: […] }. Or give the rows a key of one column, with the tenant beside it.',
+          },
+        ];
       if (isOfSeveral)
         return [
           {

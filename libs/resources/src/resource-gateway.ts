@@ -59,6 +59,8 @@ export interface ResourceRelation {
   readonly back?: string;
   /** `true` if it leads to rows of several entities, which no resource follows. */
   readonly isOfSeveral?: boolean;
+  /** `true` if the ORM compares several columns for it, such as a key with the tenant in it, which its gateway cannot follow. */
+  readonly isByParts?: boolean;
   readonly description?: string;
 }
 

@@ -1,5 +1,5 @@
 import { MikroOrmModule } from '@mikro-orm/nestjs';
-import { MikroORM, PostgreSqlDriver } from '@mikro-orm/postgresql';
+import { type Configuration, MikroORM, PostgreSqlDriver } from '@mikro-orm/postgresql';
 import { type DynamicModule, Module, type OnApplicationShutdown, type Type } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { type JsonObject, ToolLoopModule, ToolLoopService } from '@toolloop/core';
@@ -10,7 +10,7 @@ import { mikroOrmGateway } from '@toolloop/resources/mikro-orm';
 import { typeOrmGateway } from '@toolloop/resources/typeorm';
 import { ScriptedModel } from '@toolloop/testing';
 import { DataSource } from 'typeorm';
-import { inMemory } from '../../durable/test/databases.js';
+import { inMemory, openInMemory } from '../../durable/test/databases.js';
 import { textOf } from './shop.js';
 import { createMariaDb } from './typeorm-storage.js';
 
@@ -42,6 +42,48 @@ export const MIKRO_ORM: Orm = {
   gateway: (role) => mikroOrmGateway({ tenancy: { role } }),
   makeTables: (module) => module.get(MikroORM).schema.update(),
   sql: (module, statement) => module.get(Database).query(statement),
+};
+
+/** PostgreSQL as a database that has no row level security, such as MikroORM has several. */
+class PlainDriver extends PostgreSqlDriver {
+  constructor(config: Configuration) {
+    super(config);
+    this.platform.supportsRowLevelSecurity = () => false;
+  }
+}
+
+@Module({})
+class DatabaseModule implements OnApplicationShutdown {
+  constructor(private readonly database: Database) {}
+
+  onApplicationShutdown(): Promise<void> {
+    return this.database.close();
+  }
+}
+
+/** MikroORM whose gateway alone keeps tenants apart, on a database of its own. */
+export const MIKRO_ORM_WITHOUT_ROW_SECURITY: Orm = {
+  ...MIKRO_ORM,
+  hasRowSecurity: false,
+  module: async (entities) => {
+    const database = await openInMemory();
+    const orm = await MikroOrmModule.forRoot({
+      driver: PlainDriver,
+      dbName: 'app',
+      ensureDatabase: false,
+      driverOptions: database.connection,
+      entities: [...entities],
+      schemaGenerator: { ignoreSchema: ['toolloop', 'pgboss'] },
+    });
+    return {
+      module: DatabaseModule,
+      global: true,
+      imports: [orm],
+      providers: [{ provide: Database, useValue: database }],
+      exports: [Database, orm],
+    };
+  },
+  gateway: () => mikroOrmGateway(),
 };
 
 @Module({})

@@ -177,8 +177,17 @@ function toRelation(property: EntityProperty): ResourceRelation {
     hidden: isHidden(property),
     ...(back !== undefined && { back }),
     ...((property.polymorphic || property.discriminator !== undefined) && { isOfSeveral: true }),
+    ...(isByParts(property) && { isByParts: true }),
     ...(comment !== undefined && { description: comment }),
   };
+}
+
+/** Tells whether several columns lead to the rows of a relation, or back from them. MikroORM compares them as a whole, and a gateway looks for the key beside the tenant. */
+function isByParts({ kind, owner, joinColumns, inverseJoinColumns, mappedBy, targetMeta }: EntityProperty): boolean {
+  const isHere = kind === ReferenceKind.MANY_TO_ONE || owner;
+  const referring = isHere ? undefined : targetMeta?.properties[mappedBy as never];
+  const { joinColumns: near, inverseJoinColumns: far } = referring ?? { joinColumns, inverseJoinColumns };
+  return [near, far].some((columns: readonly string[] | undefined) => (columns?.length ?? 0) > 1);
 }
 
 function uniqueKeysOf(
