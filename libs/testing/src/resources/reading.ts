@@ -182,24 +182,26 @@ async function followsRelations(trial: GatewayTrial): Promise<void> {
   assert.deepEqual(await names(related('books', isBOrC, false)), ['Cid']);
 }
 
+/** Two authors, three books of theirs and their keys, in one tenant. */
+async function shelfOf(trial: GatewayTrial, of: string): Promise<Readonly<Record<'a' | 'b' | 'c' | 'Ann' | 'Bob', unknown>>> {
+  await write(trial, 'Ann', ['a', 'b'], of);
+  await write(trial, 'Bob', ['c'], of);
+  return within(
+    trial,
+    async (session, { book, author }) => {
+      const [books, authors] = [await session.find(book, query({})), await session.find(author, query({}))];
+      const [a, b, c] = books.map((row) => session.valueOf(book, row, 'id'));
+      const [Ann, Bob] = authors.map((row) => session.valueOf(author, row, 'id'));
+      return { a, b, c, Ann, Bob };
+    },
+    of,
+  );
+}
+
 async function followsLinks(trial: GatewayTrial): Promise<void> {
   const { link } = trial.store;
-  const ids = async (of: string): Promise<Readonly<Record<'a' | 'b' | 'c' | 'Ann' | 'Bob', unknown>>> => {
-    await write(trial, 'Ann', ['a', 'b'], of);
-    await write(trial, 'Bob', ['c'], of);
-    return within(
-      trial,
-      async (session, { book, author }) => {
-        const [books, authors] = [await session.find(book, query({})), await session.find(author, query({}))];
-        const [a, b, c] = books.map((row) => session.valueOf(book, row, 'id'));
-        const [Ann, Bob] = authors.map((row) => session.valueOf(author, row, 'id'));
-        return { a, b, c, Ann, Bob };
-      },
-      of,
-    );
-  };
-  const own = await ids(trial.tenant);
-  const foreign = await ids(trial.otherTenant);
+  const own = await shelfOf(trial, trial.tenant);
+  const foreign = await shelfOf(trial, trial.otherTenant);
   const { a, b, c, Ann, Bob } = own;
   for (const [book, author] of [
     [a, Bob],
