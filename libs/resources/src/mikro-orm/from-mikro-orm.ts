@@ -167,8 +167,7 @@ const LITERAL = /^(?:'(?:[^']|'')*'|-?\d+(?:\.\d+)?|true|false|null)$/i;
 function toRelation(property: EntityProperty): ResourceRelation {
   const { name, kind, mappedBy, comment } = property;
   const many = kind === ReferenceKind.ONE_TO_MANY || kind === ReferenceKind.MANY_TO_MANY;
-  const isBack = kind === ReferenceKind.ONE_TO_MANY || (kind === ReferenceKind.ONE_TO_ONE && !property.owner);
-  const back = isBack ? (mappedBy as string | undefined) : undefined;
+  const back = leadsBack(property) ? (mappedBy as string | undefined) : undefined;
   return {
     name,
     target: property.targetMeta?.class as Type,
@@ -180,6 +179,11 @@ function toRelation(property: EntityProperty): ResourceRelation {
     ...(isByParts(property) && { isByParts: true }),
     ...(comment !== undefined && { description: comment }),
   };
+}
+
+/** Tells whether the rows to which a relation leads have the key of its row. */
+function leadsBack({ kind, owner }: EntityProperty): boolean {
+  return kind === ReferenceKind.ONE_TO_MANY || (kind === ReferenceKind.ONE_TO_ONE && !owner);
 }
 
 /** Tells whether several columns lead to the rows of a relation, or back from them. MikroORM compares them as a whole, and a gateway looks for the key beside the tenant. */
