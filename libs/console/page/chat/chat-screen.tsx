@@ -361,25 +361,27 @@ function Composer({ isAnswering }: { readonly isAnswering: boolean }): ReactNode
           <input type="checkbox" role="switch" checked={isRehearsal} onChange={({ target }) => setRehearsal(target.checked)} />{' '}
           {t('chat.rehearse')}
         </label>
-        {isAnswering ? <StopButton /> : <SendButton isDisabled={text.trim() === ''} />}
+        <ComposerButton isAnswering={isAnswering} isEmpty={text.trim() === ''} />
       </div>
     </form>
   );
 }
 
-function StopButton(): ReactNode {
-  const { thread, words } = useConsole();
-  return (
-    <button type="button" className="button round" onClick={() => void thread.stop()} aria-label={words.t('chat.stop')}>
-      <Icon name="stop" />
-    </button>
-  );
+interface ComposerButtonProps {
+  readonly isAnswering: boolean;
+  readonly isEmpty: boolean;
 }
 
-function SendButton({ isDisabled }: { readonly isDisabled: boolean }): ReactNode {
-  const { t } = useWords();
-  return (
-    <button type="submit" className="button primary round" disabled={isDisabled} aria-label={t('chat.send')}>
+/** Sends, or stops what was sent. It is one element of the page, which keeps the focus when its meaning changes. */
+function ComposerButton({ isAnswering, isEmpty }: ComposerButtonProps): ReactNode {
+  const { thread, words } = useConsole();
+  const { t } = words;
+  return isAnswering ? (
+    <button type="button" className="button round" onClick={() => void thread.stop()} aria-label={t('chat.stop')}>
+      <Icon name="stop" />
+    </button>
+  ) : (
+    <button type="submit" className="button primary round" disabled={isEmpty} aria-label={t('chat.send')}>
       <Icon name="send" />
     </button>
   );
