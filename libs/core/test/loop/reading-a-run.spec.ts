@@ -224,7 +224,8 @@ describe('iterating a run', () => {
   });
 
   it('answers those that ask ahead, in order', async () => {
-    const iterator = (await openShop(new ScriptedModel([text('Done.')]))).open(ask())[Symbol.asyncIterator]() as AsyncIterator<
+    const shop = await openShop(new ScriptedModel([text('Done.')]));
+    const iterator = shop.open(ask())[Symbol.asyncIterator]() as AsyncIterator<
       LoopEvent,
       undefined
     >;

@@ -279,8 +279,10 @@ export class PgliteStatements {
   /** Waits for transactions, as `query` does: within one it would be part of another caller's. */
   async run<Row extends object>(statement: NamedStatement, values: readonly SqlValue[]): Promise<readonly Row[]> {
     if (this.pglite.closed) throw new Error('The database is closed.');
-    // oxlint-disable-next-line no-underscore-dangle -- the lock that its transactions take has no other name; the one of runExclusive is free within them
-    const once = (): Promise<readonly Row[]> => this.pglite._runExclusiveTransaction(() => this.runWithin<Row>(statement, values));
+    const work = (): Promise<readonly Row[]> => this.runWithin<Row>(statement, values);
+    // The lock that its transactions take has no other name; runExclusive's is free within them.
+    // oxlint-disable-next-line no-underscore-dangle -- see above
+    const once = (): Promise<readonly Row[]> => this.pglite._runExclusiveTransaction(work);
     return once().catch((error: unknown) => {
       if (isOfSession(error)) return once();
       throw error;

@@ -178,6 +178,8 @@ function answerInForm(
   if (action === 'decline') return { questionId, decision: 'deny' };
   const fields = content ?? {};
   const answer = schema.type === 'object' ? fields : fields[ANSWER];
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- any JSON: it is held against the schema where it is taken
-  return { questionId, answer: (answer ?? null) as NonNullable<Extract<PendingReply, { answer: unknown }>['answer']> };
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- any JSON; the schema checks it
+  return { questionId, answer: (answer ?? null) as Answer };
 }
+
+type Answer = NonNullable<Extract<PendingReply, { answer: unknown }>['answer']>;
